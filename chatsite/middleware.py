@@ -1,0 +1,165 @@
+"""Owns what happens around every view: headers, JSON errors, and Django's page middleware kept off the API's path.
+
+Nothing here hops to a thread unless a row has to be written: a request that streams must not cost one.
+"""
+
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponsePermanentRedirect
+from django.http.response import HttpResponseBase
+from django.middleware.common import CommonMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils.decorators import async_only_middleware
+
+from chatsite import csp
+from streaming.api.errors import body_too_large, error_response
+
+GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+API_PREFIX = "/v1/"
+JSON_PREFIXES = (API_PREFIX, "/api/")
+PROBES = ("/healthz", "/readyz")
+NO_SESSION = (API_PREFIX, *PROBES)
+KEPT_HEADERS = ("Allow", "Retry-After", "WWW-Authenticate")
+PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
+
+
+@async_only_middleware
+def security_headers(get_response: GetResponse) -> GetResponse:
+    """Headers that every answer carries, and a content security policy on every page."""
+
+    async def middleware(request: HttpRequest) -> HttpResponseBase:
+        if settings.SECURE_SSL_REDIRECT and not request.is_secure() and request.path not in PROBES:
+            return HttpResponsePermanentRedirect(f"https://{request.get_host()}{request.get_full_path()}")
+        request.csp_nonce = secrets.token_urlsafe(16)  # type: ignore[attr-defined]
+        response = await get_response(request)
+        headers = response.headers
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        # Static files do not pass here: what Django answers is somebody's and may not be kept.
+        headers.setdefault("Cache-Control", "no-store")
+        if settings.SECURE_HSTS_SECONDS:
+            headers["Strict-Transport-Security"] = f"max-age={settings.SECURE_HSTS_SECONDS}"
+        if not request.path.startswith(API_PREFIX):
+            _page_headers(request, response)
+        return response
+
+    return middleware
+
+
+def _page_headers(request: HttpRequest, response: HttpResponseBase) -> None:
+    headers = response.headers
+    headers["Referrer-Policy"] = settings.SECURE_REFERRER_POLICY
+    headers["Cross-Origin-Opener-Policy"] = settings.SECURE_CROSS_ORIGIN_OPENER_POLICY
+    headers["X-Frame-Options"] = settings.X_FRAME_OPTIONS
+    headers["X-DNS-Prefetch-Control"] = "off"
+    headers["Permissions-Policy"] = PERMISSIONS
+    if headers.get("Content-Type", "").startswith("text/html"):
+        headers["Content-Security-Policy"] = csp.policy(request.path, request.csp_nonce)  # type: ignore[attr-defined]
+
+
+@async_only_middleware
+def json_errors(get_response: GetResponse) -> GetResponse:
+    """Under /v1 and /api no error is a page, whoever made it."""
+
+    async def middleware(request: HttpRequest) -> HttpResponseBase:
+        if not request.path.startswith(JSON_PREFIXES):
+            return await get_response(request)
+        try:
+            request.get_host()
+        except DisallowedHost:
+            return error_response(400, "this host name is not served here", code="invalid_host")
+        response = await get_response(request)
+        if response.status_code < 400 or response.headers.get("Content-Type", "").startswith("application/json"):
+            return response
+        return _as_json(request, response)
+
+    return middleware
+
+
+def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    kept = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
+    if response.status_code == 413:
+        return body_too_large(request).response()
+    message = response.reason_phrase.lower()
+    if response.status_code == 405:
+        message = f"{request.method} is not allowed here, only {kept.get('Allow', 'other methods')}"
+    elif response.status_code == 404:
+        message = f"there is no {re.sub('[^!-~]', '?', request.path[:200])}"
+    return error_response(response.status_code, message, headers=kept)
+
+
+class PagesOnly:
+    """Before one of Django's own middleware classes: skips it where there is no session, and hops to a
+    thread after the view only where ``must_write`` says that a row has to be written."""
+
+    get_response: Callable[[HttpRequest], Any]
+    async_mode: bool
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if request.path.startswith(NO_SESSION):
+            return self.get_response(request)
+        return super().__call__(request)  # type: ignore[misc]
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        before = getattr(self, "process_request", None)
+        after = getattr(self, "process_response", None)
+        response: HttpResponseBase = (before(request) if before else None) or await self.get_response(request)
+        if after is not None and self.must_write(request):
+            response = await sync_to_async(after, thread_sensitive=True)(request, response)
+        elif after is not None:
+            response = after(request, response)
+        return response
+
+    def must_write(self, request: HttpRequest) -> bool:
+        """Whether what comes after the view touches the database."""
+        return False
+
+
+class Session(PagesOnly, SessionMiddleware):
+    """Sessions, loaded when first asked for."""
+
+    def must_write(self, request: HttpRequest) -> bool:
+        session = getattr(request, "session", None)
+        return session is not None and (session.modified or settings.SESSION_SAVE_EVERY_REQUEST)
+
+
+class Common(PagesOnly, CommonMiddleware):
+    """Host check, trailing slash, Content-Length."""
+
+
+class Csrf(PagesOnly, CsrfViewMiddleware):
+    """CSRF tokens of pages and forms. The page API checks them itself, after it knows the session."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]):
+        super().__init__(get_response)
+        if self.async_mode:
+            # Django would send a synchronous process_view to a thread for every request.
+            self.process_view: Any = self.aprocess_view
+
+    async def aprocess_view(self, request: HttpRequest, *view: Any) -> HttpResponseBase | None:
+        """The check without a hop: it reads cookies, headers and a body that is already here."""
+        if request.path.startswith(NO_SESSION):
+            return None
+        return super().process_view(request, *view)
+
+
+class Authentication(PagesOnly, AuthenticationMiddleware):
+    """``request.user``, loaded when first asked for."""
+
+
+class Messages(PagesOnly, MessageMiddleware):
+    """One-time notes, used by the admin."""
+
+    def must_write(self, request: HttpRequest) -> bool:
+        messages = getattr(request, "_messages", None)
+        return messages is not None and (messages.used or messages.added_new)

@@ -1,0 +1,1 @@
+"""Owns the launcher behind `manage.py serve`: daphne's classes, made to wait, refuse and end. Not chat."""

@@ -1,0 +1,183 @@
+"""Owns one HTTP request and its response on the wire: backpressure, failure, stuck readers. Not the application."""
+
+import asyncio
+import logging
+import time
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from daphne.http_protocol import WebRequest
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer
+
+from chatsite.server.channel import Channel, error_body
+
+if TYPE_CHECKING:
+    from chatsite.server.server import Server
+
+logger = logging.getLogger("chatsite.server")
+
+# An application that always finds its socket writable lets others run after this many bytes.
+BURST_BYTES = 64 * 1024
+JSON_PATHS = (b"/v1/", b"/api/")
+
+Message = dict[str, Any]
+
+
+@implementer(IPushProducer)
+class Request(WebRequest):
+    """daphne's request whose `send` waits for the socket, so that a slow reader costs a bounded memory."""
+
+    channel: Channel
+    server: "Server"
+    content: BytesIO
+    path: bytes | None
+
+    def __init__(self, channel: Channel, queued: int) -> None:
+        self.started_s = time.monotonic()
+        self._resumed: asyncio.Event | None = None
+        self._burst_bytes = 0
+        self._body_bytes = 0
+        # Forms are Django's to parse; Twisted would do it once more, on the event loop.
+        super().__init__(channel, queued, parsePOSTFormSubmission=False)
+
+    # The request's body
+
+    def gotLength(self, length: int | None) -> None:
+        # Bounded by the cap, so memory will do; Twisted would use a file on disk.
+        self.content = BytesIO()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._body_bytes += len(data)
+        if self._body_bytes > self.channel.limits.max_body_bytes:
+            self.content = BytesIO()
+            self.channel.refuse_body(f"at least {self._body_bytes}")
+        else:
+            super().handleContentChunk(data)
+
+    # The response
+
+    async def send(self, message: Message) -> None:
+        """ASGI's send: returns when the connection can take more. To a closed connection it does nothing."""
+        if self.is_over:
+            await asyncio.sleep(0)  # an application that does nothing but send can still be cancelled here
+            return
+        self.handle_reply(message)
+        if self._resumed is not None:
+            await self._resumed.wait()
+        elif self._burst_bytes > BURST_BYTES:
+            self._burst_bytes = 0
+            await asyncio.sleep(0)
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.finished) or self.channel is None
+
+    def handle_reply(self, message: Message) -> None:
+        if self.is_over:
+            return
+        transport = self.channel.transport
+        # Not again when a pipelined request begins inside the finish of the one before it.
+        corked = transport.cork()
+        try:
+            if self._response_started and message.get("type") == "http.response.body":
+                self._write_body(message)
+            else:
+                self._start_response(message)
+        finally:
+            if corked:
+                transport.uncork()
+
+    def _start_response(self, message: Message) -> None:
+        self.server.check_headers_type(message)
+        super().handle_reply(message)  # validates and keeps status and headers; they go out with the first body
+        if self.server.draining:
+            self.responseHeaders.setRawHeaders(b"Connection", [b"close"])
+        if self.producer is None:
+            self.registerProducer(self, True)
+
+    def _write_body(self, message: Message) -> None:
+        data = message.get("body", b"")
+        self._burst_bytes += len(data)
+        self.write(data)
+        if not message.get("more_body", False):
+            self.finish()
+
+    def finish(self) -> None:
+        if self.producer is not None:
+            self.unregisterProducer()
+        self.resumeProducing()
+        super().finish()
+
+    # IPushProducer: Twisted calls these when its buffer is full and when it is empty again.
+
+    def pauseProducing(self) -> None:
+        if self._resumed is None:
+            self._resumed = asyncio.Event()
+
+    def resumeProducing(self) -> None:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            resumed.set()
+
+    stopProducing = resumeProducing
+
+    # Endings that nobody planned
+
+    def connectionLost(self, reason: Any) -> None:
+        self.resumeProducing()
+        super().connectionLost(reason)
+
+    def check_timeouts(self) -> None:
+        """Called by the sweep: a reader that takes nothing is cut off; its application gets a disconnect."""
+        if self.is_over:
+            return
+        stalled_s = self.channel.transport.stalled_s()
+        if stalled_s >= self.channel.limits.stuck_reader_s:
+            logger.warning("reader stuck for %.1f s, cut off: %s", stalled_s, self.describe())
+            self.abort()
+
+    def handle_exception(self, exception: BaseException | None) -> None:
+        """The application ended without ending its response: say so while that is possible, else break it off."""
+        if self.is_over:
+            return
+        if self.startedWriting:
+            self.abort()
+            return
+        self._response_started = False
+        self.responseHeaders = type(self.responseHeaders)()
+        self.basic_error(500, b"Internal Server Error", "The server failed to answer this request.")
+
+    def basic_error(self, status: int, status_text: bytes, body: str) -> None:
+        if not (self.path or b"").startswith(JSON_PATHS):
+            super().basic_error(status, status_text, body)
+            return
+        kind, code = ("server_error", "internal") if status >= 500 else ("invalid_request_error", "bad_request")
+        payload = error_body(body, kind=kind, code=code)
+        headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(payload))]
+        self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
+        self.handle_reply({"type": "http.response.body", "body": payload})
+
+    def abort(self) -> None:
+        """A reset: no reader can take it for a complete answer, as it could a clean close."""
+        self.channel.transport.abortConnection()
+
+    # What a person wants to know about a live one
+
+    def duration(self) -> float:
+        return time.monotonic() - self.started_s
+
+    def describe(self) -> str:
+        client = "{}:{}".format(*self.client_addr) if self.client_addr else "unknown"
+        response_id = (self.responseHeaders.getRawHeaders(b"x-response-id") or [b"-"])[0]
+        unsent_bytes = 0 if self.is_over else self.channel.transport.unsent_bytes
+        return (
+            f"{client} {self.method.decode('ascii', 'replace')} {self.shown_path} response={response_id.decode()} "
+            f"age_s={self.duration():.1f} sent_bytes={self.sentLength} unsent_bytes={unsent_bytes}"
+        )
+
+    @property
+    def shown_path(self) -> str:
+        """Outside the API only the first segment: the rest may be a login token."""
+        path = (self.path or b"-").decode("ascii", "replace")[:200]
+        return path if (self.path or b"").startswith(JSON_PATHS) else "/".join(path.split("/")[:2])

@@ -1,0 +1,192 @@
+"""Owns the applications of all connections: their start, end, and what outlives its connection. Not the process."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+from daphne.http_protocol import HTTPFactory
+from daphne.server import Server as DaphneServer
+from daphne.ws_protocol import WebSocketFactory
+from twisted.internet.interfaces import IAddress
+
+from chatsite.server.channel import Channel, Phase
+from chatsite.server.limits import Limits
+from chatsite.server.loop import reactor
+from chatsite.server.request import Request
+
+logger = logging.getLogger("chatsite.server")
+
+SWEEP_S = 1.0
+KILL_AGAIN_S = 1.0
+
+Application = Callable[..., Awaitable[None]]
+
+
+@dataclass(slots=True)
+class Connection:
+    """One request (or WebSocket) and the application that answers it."""
+
+    connected_s: float = field(default_factory=time.monotonic)
+    task: asyncio.Task[None] | None = None
+    killer: asyncio.TimerHandle | None = None
+    disconnected: bool = False
+
+
+class ChannelFactory(HTTPFactory):
+    """Makes our channels and knows which are open."""
+
+    def __init__(self, server: "Server", limits: Limits) -> None:
+        super().__init__(server)
+        self.limits = limits
+        self.timeOut = limits.headers_timeout_s
+        # Weak, because a channel that became a WebSocket is never told that it is over.
+        self.channels: WeakSet[Channel] = WeakSet()
+        self.emptied = asyncio.Event()
+
+    @property
+    def draining(self) -> bool:
+        return bool(self.server.draining)
+
+    def protocol(self) -> Channel:
+        # Not Twisted's switch between HTTP/1 and HTTP/2: that is the proxy's part, and it costs a call per read.
+        return Channel()
+
+    def buildProtocol(self, addr: IAddress | None) -> Channel:
+        channel: Channel = super().buildProtocol(addr)
+        channel.requestFactory = Request
+        return channel
+
+    def channel_opened(self, channel: Channel) -> None:
+        self.channels.add(channel)
+        self.emptied.clear()
+
+    def channel_closed(self, channel: Channel) -> None:
+        self.channels.discard(channel)
+        if not self.channels:
+            self.emptied.set()
+
+
+class Server(DaphneServer):
+    """daphne's server whose housekeeping is driven by events, not by a loop that an application can break."""
+
+    def __init__(self, application: Application, limits: Limits) -> None:
+        super().__init__(
+            application,
+            endpoints=["adopted"],  # daphne insists on one; ours is opened by the life cycle
+            signal_handlers=False,
+            request_buffer_size=64 * 1024,
+            application_close_timeout=limits.close_application_s,
+            server_name="",
+        )
+        self.limits = limits
+        self.draining = False
+        self.connections: dict[Any, Connection] = {}
+        self.loop: asyncio.AbstractEventLoop = reactor._asyncioEventloop
+        self.http_factory = ChannelFactory(self, limits)
+        self.ws_factory = self._websocket_factory()
+
+    def _websocket_factory(self) -> WebSocketFactory:
+        factory = WebSocketFactory(self, server=self.server_name)
+        factory.setProtocolOptions(
+            autoPingTimeout=self.ping_timeout,
+            allowNullOrigin=True,
+            openHandshakeTimeout=self.websocket_handshake_timeout,
+            maxMessagePayloadSize=self.websocket_max_message_size,
+            maxFramePayloadSize=self.websocket_max_frame_size,
+        )
+        return factory
+
+    # daphne's interface to its protocols
+
+    def protocol_connected(self, protocol: Any) -> None:
+        self.connections[protocol] = Connection()
+
+    def protocol_disconnected(self, protocol: Any) -> None:
+        connection = self.connections.get(protocol)
+        if connection is None or connection.disconnected:
+            return
+        connection.disconnected = True
+        if connection.task is None:
+            del self.connections[protocol]
+        else:
+            connection.killer = self.loop.call_later(self.application_close_timeout, self._kill, protocol, connection)
+
+    def create_application(self, protocol: Any, scope: dict[str, Any]) -> asyncio.Queue[Any] | None:
+        connection = self.connections.get(protocol)
+        if connection is None or connection.disconnected:
+            return None
+        queue: asyncio.Queue[Any] = asyncio.Queue()
+        scope.setdefault("asgi", {"version": "3.0"})
+        send = protocol.send if isinstance(protocol, Request) else partial(self.handle_reply, protocol)
+        connection.task = self.loop.create_task(self._call_application(scope, queue.get, send))
+        connection.task.add_done_callback(partial(self._application_ended, protocol, connection))
+        return queue
+
+    async def _call_application(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await self.application(scope, receive, send)
+
+    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
+        """A WebSocket's send; HTTP has its own, which waits."""
+        if protocol in self.connections and not self.connections[protocol].disconnected:
+            protocol.handle_reply(message)
+
+    # Ends of applications
+
+    def _application_ended(self, protocol: Any, connection: Connection, task: asyncio.Task[None]) -> None:
+        if connection.killer is not None:
+            connection.killer.cancel()
+        exception = None if task.cancelled() else task.exception()
+        if exception is not None:
+            logger.error("exception inside the application: %s", exception, exc_info=exception)
+        connection.task = None
+        if connection.disconnected:
+            self.connections.pop(protocol, None)
+        elif exception is not None or isinstance(protocol, Request):
+            # Also when it just returned: a response that nobody will finish must not look alive.
+            protocol.handle_exception(exception)
+
+    def _kill(self, protocol: Any, connection: Connection) -> None:
+        if connection.task is None:
+            return
+        logger.warning("application still runs %g s after its connection: killed", self.application_close_timeout)
+        connection.task.cancel()
+        connection.killer = self.loop.call_later(KILL_AGAIN_S, self._kill, protocol, connection)
+
+    # The sweep
+
+    def start_sweep(self) -> None:
+        self.loop.call_later(min(SWEEP_S, self.limits.stuck_reader_s / 4), self.sweep)
+
+    def sweep(self) -> None:
+        """Look for stuck readers (and WebSockets to ping); whatever one of them does, the next look comes."""
+        self.start_sweep()
+        for protocol in list(self.connections):
+            try:
+                protocol.check_timeouts()
+            except Exception:
+                logger.exception("a connection could not be checked")
+
+    # Leaving
+
+    def close_idle(self) -> None:
+        for channel in list(self.http_factory.channels):
+            if not channel.has_request:
+                channel.loseConnection()
+
+    def close_half_sent(self) -> None:
+        for channel in list(self.http_factory.channels):
+            if channel.phase in (Phase.HEADERS, Phase.BODY):
+                channel.transport.abortConnection()
+
+    def describe_live(self) -> list[str]:
+        """One line for each request that is still answered; safe to call from another thread."""
+        live = [(protocol, c) for protocol, c in list(self.connections.items()) if c.task is not None]
+        return [
+            ("disconnected " if c.disconnected else "") + getattr(protocol, "describe", protocol.__repr__)()
+            for protocol, c in live
+        ]

@@ -1,0 +1,195 @@
+"""Owns every setting: read from the environment, with a default and the unit in the name."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def env_flag(name: str, default: bool) -> bool:
+    return os.environ.get(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
+
+
+def env_list(name: str, default: str) -> list[str]:
+    return [part.strip() for part in os.environ.get(name, default).split(",") if part.strip()]
+
+
+def env_float(name: str, default: float) -> float:
+    try:
+        return float(os.environ.get(name, default))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be a number, not {os.environ[name]!r}") from error
+
+
+DATA_DIR = Path(os.environ.get("DATA_DIR", BASE_DIR / "var")).resolve()
+DEBUG = env_flag("DEBUG", False)
+
+
+def secret_key() -> str:
+    """The key from SECRET_KEY, else one made once and kept in DATA_DIR with mode 600."""
+    if key := os.environ.get("SECRET_KEY"):
+        if len(key) < 50:
+            raise ImproperlyConfigured("SECRET_KEY must have at least 50 characters")
+        return key
+    path = DATA_DIR / "secret_key"
+    if not path.exists():
+        from django.core.management.utils import get_random_secret_key
+
+        DATA_DIR.mkdir(parents=True, exist_ok=True)
+        fresh = DATA_DIR / f"secret_key.{os.getpid()}"
+        fresh.touch(mode=0o600)
+        fresh.write_text(get_random_secret_key() + get_random_secret_key())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
+    return path.read_text()
+
+
+SECRET_KEY = secret_key()
+SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS", "")
+ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_vite",
+    "channels",
+    "streaming",
+]
+
+# The API has no session: what serves pages does not run for /v1/ (chatsite/middleware.py).
+MIDDLEWARE = [
+    "chatsite.middleware.security_headers",
+    "chatsite.middleware.json_errors",
+    "streaming.api.refusals.recorder",
+    "chatsite.middleware.Session",
+    "chatsite.middleware.Common",
+    "chatsite.middleware.Csrf",
+    "chatsite.middleware.Authentication",
+    "chatsite.middleware.Messages",
+]
+
+ROOT_URLCONF = "chatsite.urls"
+ASGI_APPLICATION = "chatsite.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "chatsite" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": DATA_DIR / "db.sqlite3",
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": env_float("DATABASE_TIMEOUT_S", 10),
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+        # A file also in tests: threads with a connection each, as in production.
+        "TEST": {"NAME": DATA_DIR / "test.sqlite3"},
+    }
+}
+
+# Valkey carries doorbells, the Celery broker and the cache. Without it one process still serves.
+VALKEY_URL = os.environ.get("VALKEY_URL", "")
+if VALKEY_URL:
+    CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [VALKEY_URL]}}
+    }
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": VALKEY_URL}}
+else:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+
+CELERY_BROKER_URL = VALKEY_URL or "memory://"
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
+STATICFILES_DIRS = [FRONTEND_DIST] if FRONTEND_DIST.exists() else []
+DJANGO_VITE = {"default": {"dev_mode": False, "manifest_path": FRONTEND_DIST / "manifest.json"}}
+
+# Security
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+HTTPS_ONLY = env_flag("HTTPS_ONLY", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "no-referrer"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "streaming.views.failures.csrf_failed"
+# These three look for Django's class names in MIDDLEWARE; chatsite/middleware.py does the same work.
+SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
+ADMIN_SHOWS_TEXT = env_flag("ADMIN_SHOWS_TEXT", False)
+MAX_BODY_BYTES = int(env_float("MAX_BODY_BYTES", 2 * 1024 * 1024))
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+
+# The life of a stream; units are in the names.
+EARLY_HEADERS_S = env_float("EARLY_HEADERS_S", 2)
+HEARTBEAT_S = env_float("HEARTBEAT_S", 15)
+QUEUE_TIMEOUT_S = env_float("QUEUE_TIMEOUT_S", 30)
+TTFT_TIMEOUT_S = env_float("TTFT_TIMEOUT_S", 120)
+IDLE_TIMEOUT_S = env_float("IDLE_TIMEOUT_S", 30)
+TOTAL_TIMEOUT_S = env_float("TOTAL_TIMEOUT_S", 1800)
+STUCK_READER_S = env_float("STUCK_READER_S", 60)
+STOP_PROOF_S = env_float("STOP_PROOF_S", 2)
+DRAIN_S = env_float("DRAIN_S", 20)
+TAIL_KEEP_S = env_float("TAIL_KEEP_S", 60)
+PAGE_GRACE_S = env_float("PAGE_GRACE_S", 30)
+PAGEHIDE_GRACE_S = env_float("PAGEHIDE_GRACE_S", 5)
+MAX_GRACE_S = env_float("MAX_GRACE_S", 3600)
+UNATTENDED_TOKENS = int(env_float("UNATTENDED_TOKENS", 4096))
+BEAT_S = env_float("BEAT_S", 2)
+MAX_STREAMS = int(env_float("MAX_STREAMS", 2000))
+MAX_STREAMS_PER_USER = int(env_float("MAX_STREAMS_PER_USER", 500))
+MAX_QUEUED_PER_ENGINE = int(env_float("MAX_QUEUED_PER_ENGINE", 100))
+MAX_OUTPUT_TOKENS = int(env_float("MAX_OUTPUT_TOKENS", 8192))
+REJECTED_ROWS_PER_MINUTE = int(env_float("REJECTED_ROWS_PER_MINUTE", 60))
+SHARED_THREADS = int(env_float("SHARED_THREADS", 8))
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
+    "loggers": {"django.request": {"level": "ERROR"}, "httpx": {"level": "WARNING"}},
+}

@@ -1,0 +1,25 @@
+"""Owns which path leads where. Answers nothing itself."""
+
+from django.contrib import admin
+from django.urls import path
+
+from streaming.api.root import page, v1
+from streaming.views import health, login, pages, ready
+
+urlpatterns = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", ready.readyz, name="readyz"),
+    path("v1/", v1.urls),
+    path("api/", page.urls),
+    path("", pages.shell, name="shell"),
+    path("c/<str:conversation_id>", pages.shell, name="conversation"),
+    path("login/", login.login_form, name="login"),
+    path("login/<str:token>", login.login_link, name="login_link"),
+    path("logout/", login.logout, name="logout"),
+    path("admin/", admin.site.urls),
+]
+
+handler400 = "streaming.views.failures.bad_request"
+handler403 = "streaming.views.failures.forbidden"
+handler404 = "streaming.views.failures.not_found"
+handler500 = "streaming.views.failures.server_error"

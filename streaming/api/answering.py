@@ -1,0 +1,179 @@
+"""Owns the common way of every route that starts or follows a response: policy, idempotency, refusals, handover."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from streaming import ownership
+from streaming.models import Response
+from streaming.ownership.ask import Ask, Refused
+from streaming.ownership.start import check, start
+from streaming.protocol.cursor import CursorError, parse_last_event_id
+from streaming.protocol.dialects import encoder_for
+from streaming.protocol.dialects.base import Encoder, Head
+from streaming.protocol.policy import Policy, PolicyError, parse_policy
+from streaming.reader import Reader
+from streaming.store import log, responses, threads
+from streaming.store.responses import ConversationBusy, KeyTaken
+
+from . import refusals
+from .errors import ApiError
+from .handover import BodyHandover, StreamHandover
+
+KEY_CHARS = 200
+STREAM_HEADERS = {
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+    "Content-Encoding": "identity",
+}
+
+
+def idempotency_key(request: HttpRequest) -> str | None:
+    """The caller's key, checked; raises ApiError."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not 1 <= len(key) <= KEY_CHARS or not all(33 <= ord(c) <= 126 for c in key):
+        raise ApiError(
+            400,
+            f"Idempotency-Key: 1 to {KEY_CHARS} visible ASCII characters (got {len(key)})",
+            code="invalid_request",
+            param="Idempotency-Key",
+        )
+    return key
+
+
+def policy(request: HttpRequest, default: str) -> Policy:
+    """The disconnect policy of the request's header; raises ApiError."""
+    try:
+        return parse_policy(request.headers.get("X-Disconnect-Policy", default), settings.MAX_GRACE_S)
+    except PolicyError as error:
+        raise ApiError(
+            400, f"X-Disconnect-Policy: {error}", code="invalid_request", param="X-Disconnect-Policy"
+        ) from None
+
+
+def fingerprint(body: Mapping[str, Any]) -> str:
+    """A hash that tells whether two requests with one idempotency key are the same."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: Any = None) -> HttpResponse:
+    """Answer with the response that the idempotency key names, or with a new one.
+
+    ``before_prompt`` is awaited after all that can be refused without the prompt; it returns the ask again.
+    """
+    owner = ownership.current()
+    received_at = asyncio.get_running_loop().time()
+    if known := await threads.run(responses.by_key, ask.user_id, ask.idempotency_key):
+        return await _attach(request, ask, known)
+    try:
+        row = await check(owner, ask)
+        if before_prompt:
+            ask = await before_prompt(ask)
+        response, tail = await start(owner, ask, row, received_at)
+    except KeyTaken:
+        known = await threads.run(responses.by_key, ask.user_id, ask.idempotency_key)
+        assert known
+        return await _attach(request, ask, known)
+    except ConversationBusy:
+        raise ApiError(409, "another answer of this conversation is running", code="conversation_busy") from None
+    except Refused as refused:
+        raise refusals.as_error(refused) from None
+    encoder = encoder_for(ask.dialect, head(response))
+    reader = Reader(response.id, encoder, tail=tail, journal=owner.journal, heartbeat_s=settings.HEARTBEAT_S)
+    return hand_over(request, response, reader, encoder, stream=ask.stream)
+
+
+async def _attach(request: HttpRequest, ask: Ask, known: Response) -> HttpResponse:
+    if known.request_sha256 and known.request_sha256 != ask.request_sha256:
+        raise ApiError(
+            422,
+            "Idempotency-Key: the key was used with another request",
+            code="idempotency_key_reused",
+            param="Idempotency-Key",
+        )
+    return await follow(request, known, cursor=0, stream=ask.stream)
+
+
+async def follow(request: HttpRequest, response: Response, *, cursor: int, stream: bool) -> HttpResponse:
+    """Answer with a stored or running response, from a cursor on."""
+    owner = ownership.current()
+    encoder = encoder_for(response.dialect, head(response))
+    reader = Reader(
+        response.id,
+        encoder,
+        tail=owner.tail(response.id),
+        journal=owner.journal,
+        heartbeat_s=settings.HEARTBEAT_S,
+        cursor=cursor,
+    )
+    return hand_over(request, response, reader, encoder, stream=stream)
+
+
+def hand_over(
+    request: HttpRequest, response: Response, reader: Reader, encoder: Encoder, *, stream: bool
+) -> HttpResponse:
+    """Leave the reader for the wrapper around Django and return what gives it headers."""
+    if stream:
+        refuses = reader.cursor == 0
+        handover: Any = StreamHandover(reader, encoder, early_s=settings.EARLY_HEADERS_S, refuses=refuses)
+    else:
+        handover = BodyHandover(reader, encoder)
+    request.scope["handover"] = handover  # type: ignore[attr-defined]
+    answer = HttpResponse(content_type="text/event-stream; charset=utf-8" if stream else "application/json")
+    answer.headers["X-Response-ID"] = response.id
+    for name, value in STREAM_HEADERS.items() if stream else ():
+        answer.headers[name] = value
+    return answer
+
+
+def head(response: Response) -> Head:
+    """What an encoder needs to know of a response besides its events."""
+    return Head(
+        response_id=response.id,
+        model=response.model,
+        created_s=int(response.created_at.timestamp()),
+        include_usage=bool(response.request.get("options", {}).get("include_usage")),
+        conversation_id=response.conversation_id,
+        message_id=response.message_id,
+        user_message_id=response.message.parent_id if response.message else None,
+    )
+
+
+async def cursor_of(request: HttpRequest, response: Response, starting_after: str | None) -> int:
+    """The cursor that ``Last-Event-ID`` or ``?starting_after=`` names, checked against the log; raises ApiError."""
+    given = request.headers.get("Last-Event-ID")
+    param = "Last-Event-ID" if given is not None else "starting_after"
+    given = given if given is not None else starting_after
+    if given is None:
+        return 0
+    try:
+        position = parse_last_event_id(given, response.id)
+    except CursorError as error:
+        raise ApiError(400, f"{param}: {error}", code="invalid_request", param=param) from None
+    if position.seq == 0:
+        return 0
+    epoch, last_seq = await threads.run(log.position, response.id, position.seq)
+    if epoch is None:
+        raise ApiError(
+            409,
+            f"{param}: the log ends at {last_seq} (got {position.seq})",
+            code="future_event",
+            param=param,
+            extra={"last_seq": last_seq},
+        )
+    if position.epoch is not None and position.epoch != epoch:
+        raise ApiError(
+            409,
+            f"{param}: the log has changed; read it from the start",
+            code="log_changed",
+            param=param,
+            extra={"last_seq": last_seq},
+        )
+    return position.seq

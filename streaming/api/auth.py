@@ -1,0 +1,86 @@
+"""Owns who is asking: API keys on /v1, sessions with CSRF on /api, never one for the other. Stores nothing itself."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from ninja.security.base import AuthBase
+from ninja.utils import check_csrf
+
+from streaming.models import ApiKey
+from streaming.store import access
+
+from .errors import ApiError
+
+REFUSALS = {
+    "key_expired": "this API key has expired",
+    "key_revoked": "this API key was revoked",
+}
+
+#: Awaited with the request, the key and the end reason when a known caller is refused for its key's state.
+RefusalHook = Callable[[HttpRequest, ApiKey, str], Awaitable[None]]
+on_known_refusal: list[RefusalHook] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a request is from. ``api_key`` is None for a session."""
+
+    user: User
+    api_key: ApiKey | None
+
+
+def caller(request: HttpRequest) -> Caller:
+    """Who django-ninja found the request to be from, through one of the two classes below."""
+    found: Caller = request.auth  # type: ignore[attr-defined]
+    return found
+
+
+class BearerAuth(AuthBase):
+    """``Authorization: Bearer sk-…``. The only place that reads keys."""
+
+    openapi_type = "http"
+    openapi_scheme = "bearer"
+
+    async def __call__(self, request: HttpRequest) -> Caller:
+        key = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+        if key is None:
+            raise _unauthorized("send your API key as Authorization: Bearer sk-…", "missing_api_key")
+        found = await sync_to_async(access.find_key, thread_sensitive=True)(key)
+        if found is None:
+            raise _unauthorized("this API key is not valid", "invalid_api_key")
+        if found.state != "valid":
+            for hook in on_known_refusal:
+                await hook(request, found.api_key, found.state)
+            raise _unauthorized(REFUSALS[found.state], found.state)
+        return Caller(found.api_key.user, found.api_key)
+
+
+class SessionAuth(AuthBase):
+    """A session of the page, with a CSRF token for everything that changes something."""
+
+    openapi_type = "apiKey"
+    openapi_in = "cookie"
+    openapi_name = "sessionid"
+
+    async def __call__(self, request: HttpRequest) -> Caller:
+        if _bearer(request.META.get("HTTP_AUTHORIZATION", "")) is not None:
+            raise ApiError(401, "API keys are for /v1; this path takes a session", code="login_required")
+        user = await sync_to_async(get_user, thread_sensitive=True)(request)
+        if not isinstance(user, User):
+            raise ApiError(401, "log in first", code="login_required")
+        if check_csrf(request) is not None:
+            raise ApiError(403, "the CSRF token is missing or wrong; reload the page", code="csrf_failed")
+        return Caller(user, None)
+
+
+def _bearer(header: str) -> str | None:
+    scheme, _, key = header.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None
+
+
+def _unauthorized(message: str, code: str) -> ApiError:
+    return ApiError(401, message, code=code, headers={"WWW-Authenticate": "Bearer"})

@@ -1,0 +1,105 @@
+"""Owns what a view hands over to be sent after Django's request: a stream, or one JSON body. Knows no ASGI."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from chatsite.handover import Answer
+from streaming.protocol.dialects.base import Encoder
+from streaming.protocol.end_state import CANCELLED, COMPLETED, ERRORED, TIMED_OUT, TRUNCATED
+from streaming.protocol.events import ENDED, Event
+from streaming.protocol.sse import HEARTBEAT
+from streaming.reader import Reader
+
+from .errors import error_body
+
+logger = logging.getLogger(__name__)
+
+JSON_HEADERS = ((b"content-type", b"application/json"),)
+#: The status of a failure that is known before the first byte, by end state and, where it differs, reason.
+STATUS = {CANCELLED: 409, ERRORED: 502, TIMED_OUT: 504, TRUNCATED: 502}
+STATUS_OF_REASON = {"queue": 503, "storage": 503, "internal": 500}
+RETRY_AFTER_S = b"5"
+
+
+class StreamHandover:
+    """A stream of frames. ``early_s`` is how long the status waits for the first event; then it is 200.
+
+    With ``refuses`` a response that fails before that is answered with the failure's status.
+    """
+
+    def __init__(self, reader: Reader, encoder: Encoder, *, early_s: float, refuses: bool):
+        self._reader = reader
+        self._encoder = encoder
+        self._early_s = early_s
+        self._refuses = refuses
+
+    async def opening(self) -> Answer | AsyncIterator[bytes]:
+        """Wait for the first stored event, the end, or ``early_s``."""
+        try:
+            async with asyncio.timeout(self._early_s):
+                first = await self._reader.first()
+        except TimeoutError:
+            return self._frames(is_silent=True)
+        if self._refuses and first is not None and first.kind == ENDED and (answer := failure_answer(first)):
+            return answer
+        return self._frames(is_silent=False)
+
+    async def _frames(self, is_silent: bool) -> AsyncIterator[bytes]:
+        """The reader's frames; a heartbeat at once where nothing is there yet, so that the headers leave.
+
+        A fault of ours in the middle becomes a frame: the log is whole, so the reader may come back.
+        """
+        if is_silent:
+            yield HEARTBEAT
+        try:
+            async for frame in self._reader.frames():
+                yield frame
+        except Exception:
+            logger.exception("a stream of %s failed in the middle", self._reader.response_id)
+            yield self._encoder.detached(self._reader.last_event_id)
+
+    def close(self) -> None:
+        """Leave the tail; the policy decides what becomes of the response."""
+        self._reader.close()
+
+
+class BodyHandover:
+    """The whole answer as one JSON body, once it has ended."""
+
+    def __init__(self, reader: Reader, encoder: Encoder):
+        self._reader = reader
+        self._encoder = encoder
+
+    async def opening(self) -> Answer:
+        """Wait for the end."""
+        events = await self._reader.all()
+        if not events:
+            return _json(503, error_body(503, "the server is stopping; ask again", code="unavailable"))
+        if answer := failure_answer(events[-1]):
+            return answer
+        self._reader.delivered_all(events)
+        return _json(200, self._encoder.body(events))
+
+    def close(self) -> None:
+        """Leave the tail; the policy decides what becomes of the response."""
+        self._reader.close()
+
+
+def failure_answer(ended: Event) -> Answer | None:
+    """The JSON answer for a response that ended without completing; None when it completed."""
+    end_state, end_reason = ended.payload["end_state"], ended.payload["end_reason"]
+    if end_state == COMPLETED:
+        return None
+    status = STATUS_OF_REASON.get(end_reason) or STATUS.get(end_state, 502)
+    error = ended.payload.get("error") or {}
+    message = error.get("message") or f"The response ended {end_state} ({end_reason})."
+    extra = {"end_state": end_state, "end_reason": end_reason, "usage": ended.payload.get("usage")}
+    body = error_body(status, message, code=error.get("code") or end_state, extra=extra)
+    return _json(status, body, *([(b"retry-after", RETRY_AFTER_S)] if status == 503 else []))
+
+
+def _json(status: int, body: dict[str, Any], *headers: tuple[bytes, bytes]) -> Answer:
+    return Answer(status, json.dumps(body).encode(), (*JSON_HEADERS, *headers))

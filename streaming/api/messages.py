@@ -1,0 +1,115 @@
+"""Owns POST /api/conversations/{id}/messages: a question, or an answer made again. History comes from the database."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+from pydantic import Field, StringConstraints, model_validator
+
+from streaming import ownership
+from streaming.models import Conversation, Message, Response
+from streaming.ownership.ask import Ask
+from streaming.ownership.stop import stop
+from streaming.protocol.dialects import OPENAI_RESPONSES
+from streaming.store import conversations, history, responses, threads
+from streaming.store.responses import KeyTaken
+
+from .answering import attach_or_start, fingerprint, idempotency_key, policy
+from .errors import ApiError
+from .schemas import StrictBody
+
+router = Router()
+
+MessageId = Annotated[str, StringConstraints(max_length=40)]
+
+
+class NewMessage(StrictBody):
+    """New user text, or ``regenerate``: the user message to answer again."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=400_000)] | None = None
+    regenerate: MessageId | None = None
+    parent: MessageId | None = None
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+
+    @model_validator(mode="after")
+    def one_of_two(self) -> "NewMessage":
+        """Either a question or an answer made again."""
+        if (self.text is None) == (self.regenerate is None):
+            raise ValueError("send either text or regenerate")
+        return self
+
+
+@router.post("/conversations/{conversation_id}/messages")
+async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -> HttpResponse:
+    """Ask, and read the answer as a stream. A running answer of the conversation is stopped first (superseded)."""
+    user = request.auth.user  # type: ignore[attr-defined]
+    conversation = await _conversation(user, conversation_id)
+    parent_id = await _parent(conversation, body)
+    ask = Ask(
+        user_id=user.pk,
+        purpose=Response.Purpose.CHAT,
+        dialect=OPENAI_RESPONSES,
+        stream=True,
+        model=body.model or conversation.model or await _first_model(),
+        messages=(),
+        policy=policy(request, f"grace={settings.PAGE_GRACE_S:g}"),
+        max_tokens=body.max_tokens,
+        sampling={} if body.temperature is None else {"temperature": body.temperature},
+        idempotency_key=idempotency_key(request),
+        request_sha256=fingerprint({"conversation": conversation_id, **body.model_dump()}),
+        conversation_id=conversation_id,
+        question=body.text,
+        parent_id=parent_id,
+    )
+    return await attach_or_start(request, ask, _supersede_then_read)
+
+
+async def _supersede_then_read(ask: Ask) -> Ask:
+    """Stop what runs, so that the history holds what was shown of it, then read the history."""
+    assert ask.conversation_id
+    assert ask.user_id
+    running = await threads.run(responses.running_of_conversation, ask.conversation_id, ask.user_id)
+    if running and ask.idempotency_key and running.idempotency_key == ask.idempotency_key:
+        raise KeyTaken
+    if running:
+        await stop(ownership.current(), running, "superseded")
+    turns = await threads.run(history.thread, ask.conversation_id, ask.parent_id)
+    if ask.question is not None:
+        turns.append({"role": "user", "content": ask.question})
+    return replace(ask, messages=turns)
+
+
+async def _conversation(user: Any, conversation_id: str) -> Conversation:
+    try:
+        return await threads.run(conversations.get, user, conversation_id)
+    except Conversation.DoesNotExist:
+        raise ApiError(404, "there is no such conversation", code="not_found") from None
+
+
+async def _parent(conversation: Conversation, body: NewMessage) -> str | None:
+    """The message below which the answer, or the question, goes."""
+    given, param, wanted = body.parent, "parent", Message.Role.ASSISTANT
+    if body.regenerate is not None:
+        given, param, wanted = body.regenerate, "regenerate", Message.Role.USER
+    if given is None:
+        return await threads.run(history.newest, conversation.id)
+    role = await threads.run(history.role_of, conversation.id, given)
+    if role != wanted:
+        raise ApiError(
+            400,
+            f"{param}: no {wanted} message of this conversation (got {given[:40]!r})",
+            code="invalid_request",
+            param=param,
+        )
+    return given
+
+
+async def _first_model() -> str:
+    rows = await ownership.current().pool.rows()
+    if not rows:
+        raise ApiError(503, "no engine is set up", code="overloaded", headers={"Retry-After": "10"})
+    return rows[0].model

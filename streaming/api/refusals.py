@@ -1,0 +1,104 @@
+"""Owns storing what a known caller was refused before a stream: a response ended ``rejected``. Refuses nothing."""
+
+import logging
+import math
+import time
+from collections import Counter
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.decorators import async_only_middleware
+
+from streaming.models import ApiKey, Response
+from streaming.ownership.ask import Refused
+from streaming.protocol.dialects import OPENAI_CHAT, OPENAI_RESPONSES
+from streaming.protocol.end_state import REJECTED, End
+from streaming.store import responses, threads
+from streaming.store.responses import NewResponse
+
+from .auth import on_known_refusal
+from .errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+#: End reasons by the refusal's code where they differ from ``invalid_request``.
+REASONS = {
+    "model_not_found": "not_found",
+    "not_found": "not_found",
+    "context_length_exceeded": "context_length",
+    "rate_limited": "over_quota",
+    "overloaded": "overloaded",
+    "conversation_busy": "conflict",
+    "idempotency_key_reused": "conflict",
+    "key_revoked": "key_revoked",
+    "key_expired": "key_expired",
+}
+
+_written: Counter[tuple[int, int]] = Counter()
+
+
+def as_error(refused: Refused) -> ApiError:
+    """What the caller is told."""
+    headers = {}
+    if refused.retry_after_s is not None:
+        headers["Retry-After"] = str(math.ceil(refused.retry_after_s))
+    return ApiError(refused.status, refused.message, code=refused.code, param=refused.param, headers=headers)
+
+
+@async_only_middleware
+def recorder(get_response: Any) -> Any:
+    """After a request that asked for an answer and was refused: store it, if it is known who asked."""
+
+    async def middleware(request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase = await get_response(request)
+        refused: ApiError | None = getattr(request, "refused", None)
+        caller = getattr(request, "auth", None)
+        if refused is not None and caller and asks_for_answer(request):
+            await record(request, caller.user.pk, caller.api_key and caller.api_key.pk, refused.code, refused.message)
+        return response
+
+    return middleware
+
+
+def asks_for_answer(request: HttpRequest) -> bool:
+    """Whether the request would have started a response."""
+    return request.method == "POST" and (
+        request.path == "/v1/chat/completions" or request.path.startswith("/api/conversations/")
+    )
+
+
+async def record(request: HttpRequest, user_id: int, api_key_id: int | None, code: str, message: str) -> None:
+    """Store the refusal; at most REJECTED_ROWS_PER_MINUTE of a user, the rest is only logged."""
+    minute = int(time.monotonic() // 60)
+    if _written[user_id, minute] >= settings.REJECTED_ROWS_PER_MINUTE:
+        logger.warning("refused user %s: %s (not stored, too many this minute)", user_id, code)
+        return
+    for known in [key for key in _written if key[1] != minute]:
+        del _written[known]
+    _written[user_id, minute] += 1
+    body = getattr(request, "json_body", None)
+    model = body.get("model") if isinstance(body, dict) else None
+    is_api = request.path.startswith("/v1/")
+    new = NewResponse(
+        user_id=user_id,
+        api_key_id=api_key_id,
+        purpose=Response.Purpose.API if is_api else Response.Purpose.CHAT,
+        dialect=OPENAI_CHAT if is_api else OPENAI_RESPONSES,
+        model=model[:200] if isinstance(model, str) else "",
+        policy="abort",
+        stream=(isinstance(body, dict) and body.get("stream") is True) or not is_api,
+        request={},
+        prompt_ids=(),
+        owner="",
+    )
+    await threads.run(responses.reject, new, End(REJECTED, REASONS.get(code, "invalid_request"), error_message=message))
+
+
+async def _record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:
+    if asks_for_answer(request):
+        await record(request, api_key.user_id, api_key.pk, state, f"the API key's state is {state}")
+
+
+on_known_refusal.append(_record_key)

@@ -1,0 +1,129 @@
+"""Owns the JSON shapes of the page API: what comes in, strictly, and what goes out, field by field."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+TITLE_CHARS = 200
+
+
+class StrictBody(BaseModel):
+    """A request body: no unknown fields, no coercion, no NaN."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+Title = Annotated[str, StringConstraints(min_length=1, max_length=TITLE_CHARS, strip_whitespace=True)]
+
+
+class NewConversation(StrictBody):
+    """``POST /api/conversations``."""
+
+    title: Annotated[str, StringConstraints(max_length=TITLE_CHARS, strip_whitespace=True)] = ""
+
+
+class ConversationChange(StrictBody):
+    """``PATCH /api/conversations/{id}``."""
+
+    title: Title
+
+
+class UserOut(BaseModel):
+    """Who is logged in."""
+
+    username: str
+    is_staff: bool
+
+
+class ModelOut(BaseModel):
+    """A model on offer."""
+
+    id: str
+    context_tokens: int
+
+
+class ModelsOut(BaseModel):
+    """All models on offer."""
+
+    data: list[ModelOut]
+
+
+class ConversationOut(BaseModel):
+    """A conversation in the list; ``running`` is the id of its answer that has not ended."""
+
+    id: str
+    title: str
+    model: str
+    updated_at: datetime
+    running: str | None
+
+
+class ConversationsOut(BaseModel):
+    """A page of the list; ``next`` is the ``before`` of the following one."""
+
+    data: list[ConversationOut]
+    next: str | None
+
+
+class ErrorOut(BaseModel):
+    """Why an answer failed."""
+
+    code: str
+    message: str
+
+
+class UsageOut(BaseModel):
+    """Token counts of an answer."""
+
+    prompt_tokens: int | None
+    completion_tokens: int
+    generated_tokens: int
+    sent_tokens: int
+
+
+class StopOut(BaseModel):
+    """What stopping an answer took, as the cancel call said it."""
+
+    stop_ms: float
+    generated_tokens: int
+    sent_tokens: int
+    tokens_after_stop: int | None
+    abort_proven: bool | None
+
+
+class ResponseOut(BaseModel):
+    """An answer's state; ``last_event_id`` is where a reader goes on."""
+
+    id: str
+    state: str
+    end_state: str | None
+    end_reason: str | None
+    finish_reason: str | None
+    error: ErrorOut | None
+    model: str
+    usage: UsageOut
+    ttft_ms: float | None
+    duration_ms: float | None
+    stop: StopOut | None
+    last_event_id: str | None
+
+
+class MessageOut(BaseModel):
+    """One turn; an assistant's ``text`` is what is stored of the answer so far."""
+
+    id: str
+    parent: str | None
+    role: str
+    text: str
+    created_at: datetime
+    response: ResponseOut | None
+
+
+class ThreadOut(BaseModel):
+    """A conversation with its messages."""
+
+    id: str
+    title: str
+    model: str
+    messages: list[MessageOut]

@@ -1,0 +1,114 @@
+"""Owns parsing of JSON bodies, stricter than json.loads. Knows no schema and no view."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+MAX_DEPTH = 64
+BOM = b"\xef\xbb\xbf"
+# Raw NUL and encoded surrogates are refused by the parser and the decoder; escapes are the only way in.
+SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
+
+
+class JsonRefused(ValueError):
+    """The body is not the JSON we take. ``field`` is the dotted path where that is known."""
+
+    def __init__(self, message: str, field: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+def parse(body: bytes) -> Any:
+    """The value of a body in UTF-8 without BOM, NaN, duplicate keys, NUL, lone surrogates or deep nesting."""
+    if body.startswith(BOM):
+        raise JsonRefused("the body starts with a byte order mark; send plain UTF-8")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonRefused(f"the body is not UTF-8 at byte {error.start}") from None
+    value = _load(text)
+    # An opening bracket is needed for each level, so few brackets cannot nest deeply.
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        _check_depth(value)
+    if SUSPECT_ESCAPE.search(body):
+        _check_text(value)
+    return value
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+    except JsonRefused:
+        raise
+    except json.JSONDecodeError as error:
+        raise JsonRefused(f"the body is not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        # Python refuses integers over 4,300 digits while it parses.
+        raise JsonRefused("the body holds a number with too many digits") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                name = FORBIDDEN.sub("\ufffd", key)[:80]
+                raise JsonRefused(f"the key {name!r} stands twice in one object", name)
+            seen.add(key)
+    return made
+
+
+def _constant(name: str) -> NoReturn:
+    raise JsonRefused(f"{name} is not a JSON number")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise JsonRefused(f"the number {text[:40]} is out of range")
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _containers(parent)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _containers(parent: Any) -> Iterator[Any]:
+    children = parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ()
+    return (child for child in children if isinstance(child, dict | list))
+
+
+def _check_text(value: Any, path: str = "") -> None:
+    if isinstance(value, str):
+        if found := FORBIDDEN.search(value):
+            what = "NUL" if found[0] == "\0" else "half a surrogate pair"
+            where = path or "the body"
+            raise JsonRefused(f"{where}: {what} (\\u{ord(found[0]):04x}) is not allowed in text", path or None)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_text(key, join(path, FORBIDDEN.sub("\ufffd", key)[:80]))
+            _check_text(item, join(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_text(item, join(path, str(index)))
+
+
+def join(path: str, step: str) -> str:
+    """One step further down a dotted path."""
+    return f"{path}.{step}" if path else step
+
+
+def _too_deep() -> JsonRefused:
+    return JsonRefused(f"the body is nested over {MAX_DEPTH} levels deep")

@@ -1,0 +1,103 @@
+"""Owns what every engine promises: requests in, outputs out, abort, health, load. Implements no wire."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.protocol.engine_output import EngineOutput
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Sampling parameters that reach an engine: an allow-list, already validated and clamped.
+
+    ``max_tokens`` is what is left to generate; ``stop`` is for engines that need to be told, the
+    cut itself is made by our holdback. None means the engine's own default.
+    """
+
+    max_tokens: int
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    min_tokens: int = 0
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """One attempt at a response. ``request_id`` is ``<response id>-<epoch>``, unique per attempt.
+
+    ``prompt_ids`` already hold what an earlier attempt produced; ``messages`` are for engines that
+    take text. ``produced_tokens`` counts what earlier attempts consumed (0 on the first).
+    """
+
+    request_id: str
+    prompt_ids: Sequence[int]
+    messages: Sequence[Mapping[str, Any]]
+    sampling: Sampling
+    cache_salt: str = ""
+    priority: int = 0
+    produced_tokens: int = 0
+
+
+class EngineError(Exception):
+    """An engine failed. ``reason`` is the end reason of DESIGN.md section 6 that it leads to.
+
+    ``upstream_error`` (it said so, or refused), ``upstream_protocol`` (bytes that make no sense),
+    ``upstream_lost`` (EOF, reset or refused connection), ``engine_aborted`` (it gave up by itself).
+    ``message`` is ours and safe to show; ``status`` is the engine's HTTP status where there was one.
+    """
+
+    def __init__(self, reason: str, message: str, status: int | None = None, retry_after_s: float | None = None):
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine says it is doing: requests being worked on, and waiting."""
+
+    running: int
+    waiting: int
+
+
+class Engine(ABC):
+    """One engine endpoint. Safe for many concurrent ``generate`` calls on one event loop."""
+
+    #: True when outputs are token ids (we detokenize), False when they are text.
+    yields_ids: bool
+    #: True when an answer can be carried on after a cut.
+    can_continue: bool
+
+    @abstractmethod
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[EngineOutput, None]:
+        """Yield outputs as they come; the last has ``finish_reason``. Closing it aborts upstream.
+
+        Raises EngineError. Running out without a finish_reason is ``upstream_lost``, raised here.
+        """
+
+    @abstractmethod
+    async def abort_proven(self, request: GenerateRequest) -> bool:
+        """After generate was closed: wait until the engine no longer works on the request.
+
+        Returns True once the engine itself shows it. The caller bounds the wait by cancelling.
+        """
+
+    @abstractmethod
+    async def healthy(self) -> bool:
+        """Whether the endpoint answers. Proof that it generates is a probe response's job."""
+
+    @abstractmethod
+    async def load(self) -> Load:
+        """What the engine reports of itself."""
+
+    async def aclose(self) -> None:  # noqa: B027
+        """Release connections."""

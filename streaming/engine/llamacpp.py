@@ -1,0 +1,146 @@
+"""Owns the wire to a llama.cpp server: ids in, text and counts out, abort by closing the socket. Imports no model."""
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from streaming.engine.base import Engine, EngineError, GenerateRequest, Load, Sampling
+from streaming.engine.completion_stream import CompletionStream
+from streaming.engine.upstream import Upstream
+from streaming.protocol.engine_output import EngineOutput
+
+#: Seeds are 32 bits wide; the highest value asks for a random one.
+SEEDS = 2**32 - 1
+PROOF_POLL_S = 0.03
+#: A request that waits for a slot is looked after once a second: it has seen its socket close by then.
+QUEUE_NOTICE_S = 1.5
+RUNNING_METRIC = "llamacpp:requests_processing"
+WAITING_METRIC = "llamacpp:requests_deferred"
+
+
+class LlamaCppEngine(Engine):
+    """One llama.cpp server. ``options["api_key_env"]`` names the variable that holds its key.
+
+    An attempt's seed is also its name: a chunk does not say which slot it comes from, but /slots
+    shows each slot's seed. Stop strings are not passed on: the server would cut them out itself,
+    and it cannot know what an earlier attempt had already shown of one.
+    """
+
+    yields_ids = False
+    can_continue = True
+
+    def __init__(self, url: str, options: Mapping[str, Any]):
+        key = os.environ.get(str(options.get("api_key_env", "")), "")
+        self._upstream = Upstream(url, {"Authorization": f"Bearer {key}"} if key else None)
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[EngineOutput, None]:
+        answer = CompletionStream()
+        async with aclosing(self._upstream.events("/completion", completion_body(request), explain_refusal)) as reads:
+            async for events in reads:
+                output = answer.read(events)
+                if output is not None:
+                    yield output
+                    if output.finish_reason is not None:
+                        return
+        raise EngineError("upstream_lost", "the engine's stream ended before the answer did")
+
+    async def abort_proven(self, request: GenerateRequest) -> bool:
+        """Polls until no slot works on a request with this seed, nor could one start.
+
+        Another attempt with an equal seed is taken for this one: then the proof comes late, never early.
+        """
+        seed = seed_of(request)
+        absent_since: float | None = None
+        while True:
+            try:
+                waiting = (await self.load()).waiting
+                works = await self._works_on(seed)
+            except EngineError as error:
+                if error.status is not None:
+                    return False
+                works = True
+            now = time.monotonic()
+            if works:
+                absent_since = None
+            elif absent_since is None:
+                absent_since = now
+            elif not waiting or now - absent_since >= QUEUE_NOTICE_S:
+                return True
+            await asyncio.sleep(PROOF_POLL_S)
+
+    async def _works_on(self, seed: int) -> bool:
+        slots = await self._upstream.ask_json("/slots")
+        if not isinstance(slots, list):
+            raise EngineError("upstream_protocol", "the engine's /slots is not a list")
+        return any(slot.get("is_processing") and slot.get("params", {}).get("seed") == seed for slot in slots)
+
+    async def healthy(self) -> bool:
+        try:
+            await self._upstream.ask("/health")
+        except EngineError:
+            return False
+        return True
+
+    async def load(self) -> Load:
+        values = metric_values((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
+        return Load(running=values.get(RUNNING_METRIC, 0), waiting=values.get(WAITING_METRIC, 0))
+
+    async def aclose(self) -> None:
+        await self._upstream.aclose()
+
+
+def completion_body(request: GenerateRequest) -> dict[str, Any]:
+    """The request in llama.cpp's words; what the caller left open stays the engine's default."""
+    sampling = request.sampling
+    body: dict[str, Any] = {
+        "prompt": list(request.prompt_ids),
+        "n_predict": sampling.max_tokens,
+        "stream": True,
+        "cache_prompt": True,
+        "seed": seed_of(request),
+    }
+    body.update(chosen(sampling))
+    if sampling.logit_bias:
+        body["logit_bias"] = [[token_id, bias] for token_id, bias in sampling.logit_bias.items()]
+    return body
+
+
+def chosen(sampling: Sampling) -> dict[str, float]:
+    names = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty")
+    return {name: value for name in names if (value := getattr(sampling, name)) is not None}
+
+
+def seed_of(request: GenerateRequest) -> int:
+    """The caller's seed, else one that every process can work out from the attempt's id."""
+    if request.sampling.seed is not None:
+        return request.sampling.seed % SEEDS
+    return int.from_bytes(hashlib.sha256(request.request_id.encode()).digest()[:8]) % SEEDS
+
+
+def explain_refusal(body: bytes) -> str | None:
+    """Our words for the one refusal that a caller can do something about: the prompt is too long."""
+    try:
+        error = json.loads(body)["error"]
+        if error["type"] == "exceed_context_size_error":
+            return f"the prompt has {int(error['n_prompt_tokens'])} tokens, the engine's context {int(error['n_ctx'])}"
+    except (ValueError, TypeError, LookupError, RecursionError):
+        pass
+    return None
+
+
+def metric_values(text: str) -> dict[str, int]:
+    """The unlabelled values of a Prometheus text, rounded down."""
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name and not name.startswith("#"):
+            try:
+                values[name] = int(float(value))
+            except (ValueError, OverflowError):
+                continue
+    return values

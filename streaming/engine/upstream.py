@@ -1,0 +1,134 @@
+"""Owns HTTP to an engine: sessions, event streams, what each failure of a connection means. Knows no wire format."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+import aiohttp
+
+from streaming.engine.base import EngineError
+from streaming.protocol.sse_parser import ServerSentEvent, SSEParseError, SSEParser
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 5.0
+QUESTION_TIMEOUT_S = 5.0
+MAX_LINE_BYTES = 8 * 2**20
+MAX_ANSWER_BYTES = 4 * 2**20
+LOGGED_BYTES = 300
+
+
+class Upstream:
+    """One engine's base URL. Every request has a connection of its own, which ends with it."""
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None):
+        self._url = url.rstrip("/")
+        self._headers = dict(headers or {})
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _current_session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            # No reuse: an abort closes the connection, and an idle one would hold an engine thread.
+            connector = aiohttp.TCPConnector(limit=0, force_close=True)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar()
+            )
+            self._loop = loop
+        return self._session
+
+    async def events(
+        self, path: str, body: Any, explain: Callable[[bytes], str | None]
+    ) -> AsyncGenerator[list[ServerSentEvent], None]:
+        """POST and yield what each read completed. Leaving it, however, closes the connection at once.
+
+        ``explain`` may turn the body of a refusal into a message that is safe to show.
+        """
+        response = None
+        try:
+            response = await self._current_session().post(
+                self._url + path, json=body, headers={"Accept": "text/event-stream"}, allow_redirects=False
+            )
+            await self._require_stream(response, explain)
+            parser = SSEParser(max_line_bytes=MAX_LINE_BYTES)
+            async for data in response.content.iter_any():
+                if events := parser.feed(data):
+                    yield events
+        except Exception as error:
+            raise as_engine_error(error) from error
+        finally:
+            if response is not None:
+                response.close()
+
+    async def _require_stream(
+        self, response: aiohttp.ClientResponse, explain: Callable[[bytes], str | None]
+    ) -> None:
+        if response.status == 200 and response.content_type == "text/event-stream":
+            return
+        body = await read_some(response)
+        logger.warning("%s answered %s: %r", response.url, response.status, body[:LOGGED_BYTES])
+        if response.status == 200:
+            raise EngineError("upstream_protocol", "the engine did not answer with an event stream")
+        message = explain(body) or f"the engine refused the request with status {response.status}"
+        raise EngineError("upstream_error", message, response.status, retry_after_s(response.headers))
+
+    async def ask(self, path: str) -> bytes:
+        """GET a small answer within QUESTION_TIMEOUT_S."""
+        try:
+            async with asyncio.timeout(QUESTION_TIMEOUT_S):
+                async with self._current_session().get(self._url + path, allow_redirects=False) as response:
+                    if response.status != 200:
+                        message = f"the engine answered {path} with {response.status}"
+                        raise EngineError("upstream_error", message, response.status)
+                    return await read_some(response)
+        except Exception as error:
+            raise as_engine_error(error) from error
+
+    async def ask_json(self, path: str) -> Any:
+        try:
+            return json.loads(await self.ask(path))
+        except (ValueError, RecursionError) as error:
+            raise EngineError("upstream_protocol", f"the engine's {path} is not JSON") from error
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+async def read_some(response: aiohttp.ClientResponse) -> bytes:
+    """The body, as far as MAX_ANSWER_BYTES and QUESTION_TIMEOUT_S go."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(QUESTION_TIMEOUT_S):
+            async for data in response.content.iter_any():
+                body += data
+                if len(body) > MAX_ANSWER_BYTES:
+                    break
+    except (TimeoutError, aiohttp.ClientError):
+        pass
+    return bytes(body)
+
+
+def as_engine_error(error: Exception) -> EngineError:
+    """What a failure on the way means. No text of the engine or of a library gets into it."""
+    if isinstance(error, EngineError):
+        return error
+    if isinstance(error, SSEParseError):
+        return EngineError("upstream_protocol", "the engine sent a line that is too long")
+    # The connection: refused, reset, ended inside the body, no answer to a connect.
+    if isinstance(error, (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError)):
+        return EngineError("upstream_lost", "the connection to the engine was lost")
+    if not isinstance(error, aiohttp.ClientError):
+        logger.error("reading from an engine failed", exc_info=error)
+    return EngineError("upstream_protocol", "the engine's answer makes no sense")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    try:
+        return max(0.0, float(headers.get("Retry-After", "")))
+    except ValueError:
+        return None

@@ -1,0 +1,103 @@
+"""Owns one group commit: what goes into it and how it is written. Does not decide when; knows no event loop."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+
+from streaming.protocol.events import Event
+from streaming.store import log, responses
+from streaming.store.responses import Ending
+from streaming.store.threads import drop_broken_connection
+
+from .tail import Tail
+
+logger = logging.getLogger(__name__)
+
+Chore = Callable[[], None]
+
+#: Errors of the database, not of a row.
+UNAVAILABLE = (OperationalError, InterfaceError)
+
+
+class Fenced(Exception):
+    """Another owner has written: this process may append nothing more to the response."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one response adds to the commit."""
+
+    tail: Tail
+    events: Sequence[Event]
+    ending: Ending | None = None
+    fenced: bool = False
+
+    def write(self) -> None:
+        """Insert the events and the end, inside the caller's transaction; raises Fenced or IntegrityError."""
+        log.insert((self.tail.response_id, event) for event in self.events)
+        self.write_end()
+
+    def write_end(self) -> None:
+        """Set the end state where this commit holds the end; raises Fenced when somebody else has set it."""
+        if self.ending is None:
+            return
+        if not responses.end(self.tail.response_id, self.tail.epoch, self.events[-1].seq, self.ending):
+            raise Fenced(self.tail.response_id)
+
+
+@dataclass(slots=True)
+class Batch:
+    """One group commit. ``chores`` are small row updates that ride along in the same transaction."""
+
+    entries: list[Entry] = field(default_factory=list)
+    chores: list[Chore] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Commit everything at once; where that fails for a reason of one row, each response alone.
+
+        Raises one of UNAVAILABLE when the database itself is the trouble: the batch can be written again.
+        """
+        drop_broken_connection()
+        try:
+            self._write_together()
+        except UNAVAILABLE:
+            raise
+        except Exception:
+            logger.info("a commit did not go through whole; writing each response alone", exc_info=True)
+            for entry in self.entries:
+                self._write_alone(entry)
+            for chore in self.chores:
+                self._run_alone(chore)
+
+    def _write_together(self) -> None:
+        with transaction.atomic():
+            log.insert((entry.tail.response_id, event) for entry in self.entries for event in entry.events)
+            for entry in self.entries:
+                entry.write_end()
+            for chore in self.chores:
+                chore()
+
+    @staticmethod
+    def _write_alone(entry: Entry) -> None:
+        try:
+            with transaction.atomic():
+                entry.write()
+        except UNAVAILABLE:
+            raise
+        except (IntegrityError, Fenced):
+            entry.fenced = True
+        except Exception:
+            logger.exception("events of %s cannot be stored; giving it up", entry.tail.response_id)
+            entry.fenced = True
+
+    @staticmethod
+    def _run_alone(chore: Chore) -> None:
+        try:
+            with transaction.atomic():
+                chore()
+        except UNAVAILABLE:
+            raise
+        except Exception:
+            logger.exception("a row update beside the log failed and was dropped")

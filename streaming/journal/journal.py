@@ -1,0 +1,166 @@
+"""Owns when events are committed: one batch at a time on one thread, at once when idle. Does not read logs."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.protocol.events import ENDED, Draft, Event
+from streaming.store.responses import Ending
+from streaming.store.threads import close_connection
+
+from .batch import UNAVAILABLE, Batch, Chore, Entry
+from .tail import Tail
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.25
+RETRY_MAX_S = 2.0
+
+
+@dataclass(slots=True)
+class Closing:
+    """The end of a response, completed by the journal when it knows what was sent and delivered.
+
+    ``finish(tail, sent_tokens)`` returns the payload of the ended event and what the row gets.
+    """
+
+    finish: Callable[[Tail, int], tuple[dict[str, Any], Ending]]
+    leftover_ids: tuple[int, ...]
+    leftover_count: int
+    stored: asyncio.Future[bool]
+
+
+class Journal:
+    """The group-commit writer of a process. All methods belong to the event loop that called start.
+
+    ``gap_s`` is the least time between the starts of two commits under load, ``patience_s`` how long
+    storage may fail before the tails are told that it is lost. Commits go on being tried after that.
+    """
+
+    def __init__(self, gap_s: float = 0.004, patience_s: float = 10.0):
+        self._gap_s = gap_s
+        self._patience_s = patience_s
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._dirty: dict[Tail, None] = {}
+        self._closing: dict[Tail, Closing] = {}
+        self._chores: list[Chore] = []
+        self._in_flight: asyncio.Task[None] | None = None
+        self._scheduled: asyncio.TimerHandle | None = None
+        self._taken_at = 0.0
+        self._failing_since: float | None = None
+        self.commits = 0
+
+    def append(self, tail: Tail, drafts: Sequence[Draft]) -> None:
+        """Store drafts soon; they become visible in the tail once stored."""
+        if tail.given_up or not drafts:
+            return
+        tail.hold(drafts)
+        self._dirty[tail] = None
+        self._kick()
+
+    def also(self, chore: Chore) -> None:
+        """Run a small row update with the next commit."""
+        self._chores.append(chore)
+        self._kick()
+
+    async def end(self, tail: Tail, closing: Closing) -> bool:
+        """Store the end after everything pending. Returns False when another owner wrote first."""
+        if tail.given_up:
+            return False
+        self._closing[tail] = closing
+        self._dirty[tail] = None
+        self._kick()
+        return await closing.stored
+
+    async def close(self) -> None:
+        """Commit what is pending and end the thread."""
+        while self._in_flight or self._dirty or self._chores:
+            self._kick()
+            if self._in_flight:
+                await asyncio.wait([self._in_flight], timeout=RETRY_MAX_S)
+            if self._failing_since is not None:
+                break
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, close_connection)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _kick(self) -> None:
+        if self._in_flight or self._scheduled:
+            return
+        loop = asyncio.get_running_loop()
+        wait_s = self._taken_at + self._gap_s - loop.time()
+        if wait_s <= 0:
+            self._start()
+        else:
+            self._scheduled = loop.call_later(wait_s, self._start)
+
+    def _start(self) -> None:
+        self._scheduled = None
+        if self._in_flight:
+            return
+        batch = self._take()
+        if batch.entries or batch.chores:
+            loop = asyncio.get_running_loop()
+            self._taken_at = loop.time()
+            self._in_flight = loop.create_task(self._commit(batch))
+
+    def _take(self) -> Batch:
+        dirty, self._dirty = self._dirty, {}
+        chores, self._chores = self._chores, []
+        return Batch([self._entry(tail) for tail in dirty], chores)
+
+    def _entry(self, tail: Tail) -> Entry:
+        events = tail.number()
+        closing = self._closing.get(tail)
+        if closing is None:
+            return Entry(tail, events)
+        sent_tokens = tail.sent_tokens + sum(e.token_count for e in events) + closing.leftover_count
+        payload, ending = closing.finish(tail, sent_tokens)
+        seq = tail.last_seq + len(events) + 1
+        last = Event(seq, tail.epoch, ENDED, payload, closing.leftover_ids, closing.leftover_count)
+        return Entry(tail, [*events, last], ending)
+
+    async def _commit(self, batch: Batch) -> None:
+        loop = asyncio.get_running_loop()
+        retry_s = RETRY_S
+        while True:
+            try:
+                await loop.run_in_executor(self._thread, batch.write)
+                break
+            except UNAVAILABLE as error:
+                self._failed(batch, error)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_MAX_S)
+        self._failing_since = None
+        self._in_flight = None
+        self.commits += 1
+        for entry in batch.entries:
+            self._stored(entry)
+        if self._dirty or self._chores:
+            self._kick()
+
+    def _stored(self, entry: Entry) -> None:
+        tail = entry.tail
+        tail.fenced = tail.fenced or entry.fenced
+        closing = self._closing.pop(tail, None) if entry.ending else None
+        if entry.fenced:
+            tail.wake()
+        else:
+            tail.publish(entry.events)
+        if closing and not closing.stored.done():
+            closing.stored.set_result(not entry.fenced)
+
+    def _failed(self, batch: Batch, error: Exception) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._failing_since is None:
+            self._failing_since = now
+            logger.warning("storing failed, trying again: %s", error)
+        if now - self._failing_since < self._patience_s:
+            return
+        for tail in {entry.tail for entry in batch.entries} | set(self._dirty):
+            if not tail.storage_lost:
+                tail.storage_lost = True
+                tail.wake()

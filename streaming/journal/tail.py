@@ -1,0 +1,134 @@
+"""Owns the newest part of a response's log in memory: what is stored, what waits to be, who reads. Stores nothing."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from streaming.protocol.events import ENDED, Draft, Event, merge
+
+KEEP_EVENTS = 512
+PENDING_BYTES_MAX = 256 * 1024
+
+
+class Listener(Protocol):
+    """A reader of the tail, woken when there is more to read or the tail is given up."""
+
+    def wake(self) -> None: ...
+
+
+class Tail:
+    """The log of one live response in this process.
+
+    Events become part of ``events`` only after they are stored. At most about 2 × KEEP_EVENTS stay
+    in memory; what is older is read from rows.
+    """
+
+    def __init__(self, response_id: str, epoch: int, received_at: float, last_seq: int = 0):
+        self.response_id = response_id
+        self.epoch = epoch
+        self.received_at = received_at
+        self.last_seq = last_seq
+        self.first_seq = last_seq + 1
+        self.events: list[Event] = []
+        self.pending: list[Draft] = []
+        self.pending_bytes = 0
+        self.sent_tokens = 0
+        self.delivered_tokens = 0
+        self.noted_tokens = 0
+        self.first_delivery_at: float | None = None
+        self.released = False
+        self.fenced = False
+        self.storage_lost = False
+        self.on_readers: Callable[[], None] | None = None
+        self._listeners: dict[Listener, bool] = {}
+        self._stored = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the log is complete."""
+        return bool(self.events) and self.events[-1].kind == ENDED
+
+    @property
+    def given_up(self) -> bool:
+        """Whether this process will append nothing more although the response has not ended."""
+        return self.released or self.fenced
+
+    @property
+    def readers(self) -> int:
+        """How many readers count as somebody reading."""
+        return sum(self._listeners.values())
+
+    def attach(self, listener: Listener, counts: bool = True) -> None:
+        """Add a reader; one that does not count (staff watching) never keeps a response alive."""
+        self._listeners[listener] = counts
+        self._readers_changed()
+
+    def detach(self, listener: Listener) -> None:
+        """Take a reader away."""
+        if self._listeners.pop(listener, None) is not None:
+            self._readers_changed()
+
+    def _readers_changed(self) -> None:
+        if self.on_readers:
+            self.on_readers()
+
+    def since(self, cursor: int) -> Sequence[Event] | None:
+        """The stored events after a cursor; None when the oldest of them is no longer in memory."""
+        if cursor + 1 < self.first_seq:
+            return None
+        return self.events[cursor + 1 - self.first_seq :]
+
+    def hold(self, drafts: Sequence[Draft]) -> None:
+        """Keep drafts until the next commit."""
+        self.pending.extend(drafts)
+        for draft in drafts:
+            self.pending_bytes += 64 + len(draft.payload.get("text", ""))
+
+    def number(self) -> list[Event]:
+        """Take all that is pending as events numbered on from the last stored one; merges adjacent deltas."""
+        drafts, self.pending, self.pending_bytes = merge(self.pending), [], 0
+        seq = self.last_seq
+        events = []
+        for draft in drafts:
+            seq += 1
+            events.append(Event(seq, self.epoch, draft.kind, draft.payload, draft.token_ids, draft.token_count))
+        return events
+
+    def publish(self, events: Sequence[Event]) -> None:
+        """Make stored events visible and wake the readers."""
+        if not events:
+            return
+        if len(self.events) > 2 * KEEP_EVENTS:
+            del self.events[:KEEP_EVENTS]
+            self.first_seq += KEEP_EVENTS
+        self.events.extend(events)
+        self.last_seq = events[-1].seq
+        for event in events:
+            self.sent_tokens += event.token_count
+        self.wake()
+
+    def wake(self) -> None:
+        """Tell every reader to look again, and a relay that waits for room."""
+        for listener in self._listeners:
+            listener.wake()
+        self._stored.set()
+
+    async def room(self) -> None:
+        """Wait until the journal has taken what is pending: what bounds memory when storage is slow."""
+        while self.pending_bytes > PENDING_BYTES_MAX and not self.given_up and not self.storage_lost:
+            self._stored.clear()
+            await self._stored.wait()
+
+    def delivered(self, tokens: int, now: float) -> None:
+        """A reader handed content to its socket: up to that many tokens of the answer."""
+        if tokens > self.delivered_tokens:
+            self.delivered_tokens = tokens
+            if self.first_delivery_at is None:
+                self.first_delivery_at = now
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """From the request's arrival to the first content handed to a socket; None without a reader."""
+        if self.first_delivery_at is None:
+            return None
+        return (self.first_delivery_at - self.received_at) * 1000

@@ -1,0 +1,19 @@
+"""The tables. Rows only: who may write them and when is decided in store and above."""
+
+from .access import ApiKey, LoginToken
+from .conversation import Conversation, Message
+from .engine import Engine
+from .process import ReaderPresence, WebProcess
+from .response import Response, ResponseEvent
+
+__all__ = [
+    "ApiKey",
+    "Conversation",
+    "Engine",
+    "LoginToken",
+    "Message",
+    "ReaderPresence",
+    "Response",
+    "ResponseEvent",
+    "WebProcess",
+]

@@ -1,0 +1,107 @@
+"""Owns carrying on, or ending, what a dead process left running. Does not judge who is dead."""
+
+import asyncio
+import logging
+
+from django.conf import settings
+
+from streaming.engine.base import Sampling
+from streaming.engine.prompt import carry_on
+from streaming.engine.registry import bundle_for, engine_for
+from streaming.engine.tokenizer import TokenizerBundle
+from streaming.models import Engine, Response
+from streaming.pool import UnknownModel
+from streaming.protocol.detokenizer import Detokenizer
+from streaming.protocol.end_state import TRUNCATED, End
+from streaming.protocol.events import TEXT, Event
+from streaming.protocol.policy import Policy, parse_policy
+from streaming.protocol.response_stream import ResponseStream
+from streaming.relay import Job
+from streaming.store import log, orphans, threads
+from streaming.store.packing import unpack_prompt
+
+from .owner import Owner
+
+logger = logging.getLogger(__name__)
+
+LOST = End(TRUNCATED, "relay_lost", error_message="The server was lost while it answered.")
+
+
+async def adopt_all(owner: Owner) -> int:
+    """Take over every response that has not ended and is not this process's. Returns how many there were.
+
+    Call it only where every other owner is known to be dead.
+    """
+    left = await threads.run(orphans.unended, owner.id)
+    for response in left:
+        await adopt_or_end(owner, response)
+    return len(left)
+
+
+async def adopt_or_end(owner: Owner, response: Response) -> None:
+    """Carry the response on where its policy lets it run and an engine can, else end it ``truncated``."""
+    policy = parse_policy(response.policy, settings.MAX_GRACE_S)
+    row = await _engine_row(owner, response) if policy.survives_owner else None
+    if row is None or not engine_for(row).can_continue:
+        await threads.run(orphans.end_orphan, response, LOST)
+        return
+    adopted = await threads.run(orphans.adopt, response, owner.id)
+    if adopted:
+        await _carry_on(owner, *adopted, row, policy)
+
+
+async def _engine_row(owner: Owner, response: Response) -> Engine | None:
+    try:
+        return await owner.pool.row_for(response.model)
+    except UnknownModel:
+        return None
+
+
+async def _carry_on(owner: Owner, response: Response, continued: Event, row: Engine, policy: Policy) -> None:
+    events = await threads.run(log.read, response.id)
+    bundle = bundle_for(row)
+    prompt_ids = unpack_prompt(response.prompt_ids)
+    logger.info("carrying on %s from event %d", response.id, continued.seq)
+    owner.launch(
+        _job(response, policy, _join(row, bundle, prompt_ids, events)),
+        lambda yields_ids: _rebuild(response, events, bundle, prompt_ids, yields_ids),
+        user_id=response.user_id,
+        received_at=asyncio.get_running_loop().time(),
+        last_seq=continued.seq,
+        earlier_tokens=sum(event.token_count for event in events),
+    )
+
+
+def _join(row: Engine, bundle: TokenizerBundle, prompt_ids: list[int], events: list[Event]) -> list[int]:
+    """The prompt and what was produced after it: the same ids, or the shown text tokenized."""
+    if engine_for(row).yields_ids:
+        return prompt_ids + [token_id for event in events for token_id in event.token_ids]
+    return carry_on(bundle, prompt_ids, "".join(e.payload["text"] for e in events if e.kind == TEXT))
+
+
+def _rebuild(
+    response: Response, events: list[Event], bundle: TokenizerBundle, prompt_ids: list[int], yields_ids: bool
+) -> ResponseStream:
+    return ResponseStream.rebuild(
+        events,
+        detokenizer=Detokenizer(bundle.tokenizer, prompt_ids) if yields_ids else None,
+        stops=tuple(response.request["stop"]),
+        max_tokens=response.request["max_tokens"],
+    )
+
+
+def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:
+    stops = tuple(response.request["stop"])
+    max_tokens = response.request["max_tokens"]
+    return Job(
+        response_id=response.id,
+        epoch=response.epoch,
+        model=response.model,
+        prompt_ids=prompt_ids,
+        prompt_tokens=response.prompt_tokens or 0,
+        messages=(),
+        sampling=Sampling(max_tokens=max_tokens, stop=stops, **response.request["sampling"]),
+        stops=stops,
+        policy=policy,
+        cache_salt=str(response.user_id),
+    )

@@ -1,0 +1,168 @@
+"""Owns a process's running responses: its relays, their tails, its sign of life, its start and its end."""
+
+import asyncio
+import contextvars
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from django.conf import settings
+from ulid import ULID
+
+from streaming.admission import Admission
+from streaming.journal import Journal, Tail
+from streaming.pool import Pool
+from streaming.protocol.end_state import ERRORED, End
+from streaming.protocol.response_stream import ResponseStream
+from streaming.relay import Job, Limits, Relay
+from streaming.store import orphans, threads
+
+logger = logging.getLogger(__name__)
+
+OpenStream = Callable[[bool], ResponseStream]
+
+
+def limits() -> Limits:
+    """The timers and caps of relays, from settings."""
+    return Limits(
+        queue_s=settings.QUEUE_TIMEOUT_S,
+        ttft_s=settings.TTFT_TIMEOUT_S,
+        idle_s=settings.IDLE_TIMEOUT_S,
+        total_s=settings.TOTAL_TIMEOUT_S,
+        stop_proof_s=settings.STOP_PROOF_S,
+        unattended_tokens=settings.UNATTENDED_TOKENS,
+    )
+
+
+class Owner:
+    """The one per web process. All methods belong to the event loop that awaited ``start``."""
+
+    def __init__(self) -> None:
+        self.id = f"web_{ULID()}"
+        self.journal = Journal()
+        self.pool = Pool(settings.MAX_QUEUED_PER_ENGINE)
+        self.draining = False
+        self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
+        self._relays: dict[str, Relay] = {}
+        self._tails: dict[str, Tail] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._expected: dict[str, asyncio.Future[None]] = {}
+        self._beating: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Announce the process and begin to beat."""
+        await threads.run(orphans.register_process, self.id, socket.gethostname(), os.getpid())
+        self._beating = asyncio.create_task(self._beat())
+
+    @contextmanager
+    def expecting(self, response_id: str) -> Iterator[None]:
+        """Around storing and launching a response: who wants to stop it meanwhile can wait for its relay."""
+        expected = self._expected[response_id] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self._expected[response_id]
+            expected.set_result(None)
+
+    async def launched(self, response_id: str) -> None:
+        """Wait until a response that is being stored has its relay, or has failed to get one."""
+        if expected := self._expected.get(response_id):
+            await asyncio.shield(expected)
+
+    def launch(
+        self,
+        job: Job,
+        open_stream: OpenStream,
+        *,
+        user_id: int | None,
+        received_at: float,
+        last_seq: int = 0,
+        earlier_tokens: int = 0,
+    ) -> Tail:
+        """Start the relay of a stored response and return its tail; attach the first reader before you await.
+
+        The relay runs in a fresh context: nothing of the request that asked for it reaches it.
+        """
+        tail = Tail(job.response_id, job.epoch, received_at, last_seq)
+        tail.sent_tokens = earlier_tokens
+        relay = Relay(job, tail, journal=self.journal, pool=self.pool, limits=limits(), open_stream=open_stream)
+        self._relays[job.response_id] = relay
+        self._tails[job.response_id] = tail
+        self.admission.enter(user_id)
+        task = asyncio.get_running_loop().create_task(self._run(relay, user_id), context=contextvars.Context())
+        self._tasks[job.response_id] = task
+        return tail
+
+    def tail(self, response_id: str) -> Tail | None:
+        """The tail of a response that is live here, or ended a moment ago."""
+        return self._tails.get(response_id)
+
+    def relay(self, response_id: str) -> Relay | None:
+        """The relay of a response that runs here."""
+        return self._relays.get(response_id)
+
+    @property
+    def running(self) -> Sequence[str]:
+        """The ids of the responses that run here."""
+        return list(self._relays)
+
+    async def ended(self, response_id: str) -> None:
+        """Wait until a response that runs here has ended."""
+        if task := self._tasks.get(response_id):
+            await asyncio.shield(task)
+
+    async def drain(self, drain_s: float) -> None:
+        """Let running responses end for a while, then release the rest for adoption and stop."""
+        self.draining = True
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=drain_s)
+        for response_id, relay in list(self._relays.items()):
+            self._tails[response_id].released = True
+            relay.give_up()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=2)
+        for tail in self._tails.values():
+            tail.wake()
+        if self._beating:
+            self._beating.cancel()
+        await self.journal.close()
+        await threads.run(orphans.release, self.id)
+
+    async def _run(self, relay: Relay, user_id: int | None) -> None:
+        response_id = relay.job.response_id
+        try:
+            await relay.run()
+        except Exception:
+            logger.exception("relay of %s broke", response_id)
+        finally:
+            del self._relays[response_id], self._tasks[response_id]
+            self.admission.leave(user_id)
+            asyncio.get_running_loop().call_later(settings.TAIL_KEEP_S, self._forget, relay.tail)
+        if not relay.tail.ended and not relay.tail.released:
+            await self._end_unended(relay)
+
+    async def _end_unended(self, relay: Relay) -> None:
+        """The last net: nothing stays running because of a fault of ours. No-op where another owner took over."""
+        end = End(ERRORED, "internal", error_message="The server failed while answering.")
+        await threads.run(orphans.end_owned, relay.job.response_id, relay.job.epoch, end)
+
+    def _forget(self, tail: Tail) -> None:
+        if self._tails.get(tail.response_id) is tail:
+            del self._tails[tail.response_id]
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                await threads.run(orphans.beat, self.id)
+            except Exception:
+                logger.warning("the beat of this process could not be stored", exc_info=True)
+            await asyncio.sleep(settings.BEAT_S)
+
+
+@cache
+def current() -> Owner:
+    """The process's owner; made at the first call, started by ``start_process``."""
+    return Owner()

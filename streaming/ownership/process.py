@@ -1,0 +1,53 @@
+"""Owns a web process's start and end as an owner of responses. Decides no response's fate itself."""
+
+import logging
+from functools import cache
+
+from django.db import DatabaseError
+
+from streaming.engine.registry import bundle_for, close_engines
+from streaming.engine.tokenizer import TokenizerError
+from streaming.store import threads
+
+from .adoption import adopt_all
+from .owner import current
+from .probe import Probe
+
+logger = logging.getLogger(__name__)
+
+
+@cache
+def _probe() -> Probe:
+    return Probe(current())
+
+
+async def trouble() -> str:
+    """Why no question would be answered by this process now; empty when one would."""
+    return await _probe().trouble()
+
+
+async def start_process(others_are_dead: bool) -> None:
+    """Announce the process, read the engines, and take over what dead owners left.
+
+    ``others_are_dead`` says that no other web process can be alive (the lock of a SQLite database is held).
+    """
+    owner = current()
+    await owner.start()
+    for row in await owner.pool.rows():
+        try:
+            await threads.run(bundle_for, row)
+        except TokenizerError as error:
+            logger.error("engine %s has no usable tokenizer: %s", row.name, error)
+    if others_are_dead:
+        taken = await adopt_all(owner)
+        if taken:
+            logger.info("took over %d responses of a process that is gone", taken)
+
+
+async def stop_process(drain_s: float) -> None:
+    """Let responses end for a while, release the rest for adoption, close the connections to engines."""
+    try:
+        await current().drain(drain_s)
+    except DatabaseError:
+        logger.warning("the database could not be told that this process ends", exc_info=True)
+    await close_engines()

@@ -1,0 +1,117 @@
+"""Owns the way from a validated request to a running response. Knows no HTTP."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+
+from streaming.admission import TooMany
+from streaming.engine.base import Sampling
+from streaming.engine.registry import bundle_for
+from streaming.engine.tokenizer import TokenizerBundle
+from streaming.journal import Tail
+from streaming.models import Engine, Response
+from streaming.pool import Overloaded, UnknownModel
+from streaming.protocol.detokenizer import Detokenizer
+from streaming.protocol.response_stream import ResponseStream
+from streaming.relay import Job
+from streaming.store import responses, threads
+from streaming.store.responses import NewResponse
+
+from .ask import Ask, Refused
+from .owner import Owner
+from .prompting import Prompt, fit
+
+OVERLOAD_RETRY_S = 5.0
+
+
+async def check(owner: Owner, ask: Ask) -> Engine:
+    """All that can be refused without the prompt; returns an engine row of the model. Raises Refused."""
+    try:
+        owner.admission.check(ask.user_id)
+        row = await owner.pool.row_for(ask.model)
+        owner.pool.check_room(ask.model)
+        return row
+    except UnknownModel:
+        raise Refused(
+            404,
+            "model_not_found",
+            f"model: no model {ask.model[:80]!r} is served here",
+            param="model",
+        ) from None
+    except TooMany as full:
+        status, code = (429, "rate_limited") if full.whose == "user" else (503, "overloaded")
+        raise Refused(status, code, str(full), retry_after_s=OVERLOAD_RETRY_S) from None
+    except Overloaded as full:
+        raise Refused(
+            503,
+            "overloaded",
+            f"the model's queue is full: {full}",
+            retry_after_s=full.retry_after_s,
+        ) from None
+
+
+async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tuple[Response, Tail]:
+    """Store the response and launch its relay. Attach a reader to the tail before the next await.
+
+    Raises Refused, and what store.responses.create raises.
+    """
+    prompt = await fit(ask, row, settings.MAX_OUTPUT_TOKENS)
+    open_stream = stream_opener(bundle_for(row), prompt.token_ids, ask.stops, prompt.max_tokens)
+    new = _new(owner, ask, prompt)
+    with owner.expecting(new.id):
+        response = await threads.run(responses.create, new)
+        job = _job(ask, response, prompt)
+        return response, owner.launch(job, open_stream, user_id=ask.user_id, received_at=received_at)
+
+
+def stream_opener(
+    bundle: TokenizerBundle, prompt_ids: Any, stops: tuple[str, ...], max_tokens: int
+) -> Callable[[bool], ResponseStream]:
+    """A maker of the pure state, for an engine that yields ids or text."""
+
+    def open_stream(yields_ids: bool) -> ResponseStream:
+        detokenizer = Detokenizer(bundle.tokenizer, prompt_ids) if yields_ids else None
+        return ResponseStream(detokenizer=detokenizer, stops=stops, max_tokens=max_tokens)
+
+    return open_stream
+
+
+def _new(owner: Owner, ask: Ask, prompt: Prompt) -> NewResponse:
+    return NewResponse(
+        user_id=ask.user_id,
+        api_key_id=ask.api_key_id,
+        purpose=ask.purpose,
+        dialect=ask.dialect,
+        model=ask.model,
+        policy=str(ask.policy),
+        stream=ask.stream,
+        request={
+            "max_tokens": prompt.max_tokens,
+            "stop": list(ask.stops),
+            "sampling": dict(ask.sampling),
+            "options": dict(ask.options),
+        },
+        prompt_ids=prompt.token_ids,
+        owner=owner.id,
+        idempotency_key=ask.idempotency_key,
+        request_sha256=ask.request_sha256,
+        conversation_id=ask.conversation_id,
+        question=ask.question,
+        parent_id=ask.parent_id,
+    )
+
+
+def _job(ask: Ask, response: Response, prompt: Prompt) -> Job:
+    return Job(
+        response_id=response.id,
+        epoch=response.epoch,
+        model=ask.model,
+        prompt_ids=prompt.token_ids,
+        prompt_tokens=len(prompt.token_ids),
+        messages=ask.messages,
+        sampling=Sampling(max_tokens=prompt.max_tokens, stop=ask.stops, **ask.sampling),
+        stops=ask.stops,
+        policy=ask.policy,
+        cache_salt=str(ask.user_id),
+    )

@@ -1,0 +1,91 @@
+"""Owns the response object of the OpenAI responses dialect with our extension fields. Does not write frames."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..end_state import ABANDONED, CANCELLED, COMPLETED
+from ..usage import count
+from .base import Head, error_object
+
+_INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+def terminal_name(ended: Mapping[str, Any]) -> str:
+    """The type of the closing event."""
+    status = _status(ended)
+    return f"response.{'incomplete' if status == 'cancelled' else status}"
+
+
+def response_object(head: Head, item_id: str, text: str | None, ended: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The response as it stands; ``text`` is None before the answer has an item, ``ended`` while it runs."""
+    status = _status(ended) if ended else "in_progress"
+    finish_reason = ended["finish_reason"] if ended else None
+    incomplete_reason = _INCOMPLETE_REASONS.get(finish_reason or "")
+    item_status = {"in_progress": "in_progress", "completed": "completed"}.get(status, "incomplete")
+    return {
+        "id": head.response_id,
+        "object": "response",
+        "created_at": head.created_s,
+        "status": status,
+        "model": head.model,
+        "error": _error(ended) if ended and status == "failed" else None,
+        "incomplete_details": {"reason": incomplete_reason} if incomplete_reason else None,
+        "instructions": None,
+        "metadata": {},
+        "output": [] if text is None else [message_item(item_id, text, item_status)],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "temperature": None,
+        "top_p": None,
+        "usage": usage_object(ended["usage"]) if ended else None,
+        "end_state": ended["end_state"] if ended else None,
+        "end_reason": ended["end_reason"] if ended else None,
+        "stop": ended.get("stop") if ended else None,
+        **_chat_ids(head),
+    }
+
+
+def message_item(item_id: str, text: str | None, status: str) -> dict[str, Any]:
+    """The one output item of a text answer."""
+    content = [] if text is None else [text_part(text)]
+    return {"id": item_id, "type": "message", "role": "assistant", "status": status, "content": content}
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """The one content part of a text answer."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def usage_object(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """The wire's usage, from the ended event's, with ours beside it."""
+    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+    return {
+        "input_tokens": prompt,
+        "input_tokens_details": {"cached_tokens": count(usage, "cached_tokens"), "cache_write_tokens": 0},
+        "output_tokens": completion,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": prompt + completion,
+        "generated_tokens": count(usage, "generated_tokens"),
+        "sent_tokens": count(usage, "sent_tokens"),
+    }
+
+
+def _status(ended: Mapping[str, Any]) -> str:
+    if ended["end_state"] == COMPLETED:
+        return "incomplete" if ended["finish_reason"] in _INCOMPLETE_REASONS else "completed"
+    return "cancelled" if ended["end_state"] in (CANCELLED, ABANDONED) else "failed"
+
+
+def _error(ended: Mapping[str, Any]) -> dict[str, Any]:
+    error = error_object(ended)
+    return {"code": error["code"], "message": error["message"]}
+
+
+def _chat_ids(head: Head) -> dict[str, str]:
+    ids = {
+        "conversation_id": head.conversation_id,
+        "user_message_id": head.user_message_id,
+        "message_id": head.message_id,
+    }
+    return {name: value for name, value in ids.items() if value is not None}

@@ -1,0 +1,186 @@
+"""Owns the way from a log to one connection: cursor, frames, heartbeats. Never queues: the log is the queue."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+
+from streaming.journal import Journal, Tail
+from streaming.protocol.cursor import format_event_id
+from streaming.protocol.dialects.base import Encoder
+from streaming.protocol.events import ENDED, Event
+from streaming.protocol.sse import HEARTBEAT
+from streaming.store import log, responses, threads
+
+FOLLOW_POLL_S = 0.3
+PAGE_EVENTS = 1024
+
+
+class Reader:
+    """Reads one response's log for one connection, from ``cursor`` on, in its dialect.
+
+    ``tail`` is the response's tail when it is live in this process, None when rows are all there is.
+    The reader's presence is registered at once, so a policy counts it before anything is sent.
+    """
+
+    def __init__(
+        self,
+        response_id: str,
+        encoder: Encoder,
+        *,
+        tail: Tail | None,
+        journal: Journal,
+        heartbeat_s: float,
+        cursor: int = 0,
+        counts: bool = True,
+    ):
+        self.response_id = response_id
+        self.cursor = cursor
+        self.finished = False
+        self._encoder = encoder
+        self._tail = tail
+        self._journal = journal
+        self._heartbeat_s = heartbeat_s
+        self._epoch = tail.epoch if tail else 0
+        self._tokens = 0
+        self._folded = 0
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
+        self._beat_due = False
+        if tail:
+            tail.attach(self, counts)
+
+    def wake(self) -> None:
+        """There may be more to read."""
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        """The connection is gone, or was never opened: leave the tail, end ``frames``."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._alarm:
+            self._alarm.cancel()
+        if self._tail:
+            self._tail.detach(self)
+            if self._tail.ended and self._tail.delivered_tokens > self._tail.noted_tokens:
+                self._note_delivered(self._tail)
+        self.wake()
+
+    def _note_delivered(self, tail: Tail) -> None:
+        response_id, tokens, ttft_ms = self.response_id, tail.delivered_tokens, tail.ttft_ms
+        tail.noted_tokens = tokens
+        self._journal.also(lambda: responses.raise_delivered(response_id, tokens, ttft_ms))
+
+    async def first(self) -> Event | None:
+        """Wait for the first stored event and return it; None when the reader was closed or detached before."""
+        events = await self._next(0)
+        return events[0] if events else None
+
+    async def all(self) -> list[Event]:
+        """Wait for the end and return the whole log; empty when closed or detached before."""
+        events: list[Event] = []
+        while not (events and events[-1].kind == ENDED):
+            more = await self._next(events[-1].seq if events else 0)
+            if not more:
+                return []
+            events.extend(more)
+        return events
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Yield frames from the cursor on: merged events, heartbeats while silent, ``detached`` when given up.
+
+        What is yielded counts as handed to the socket when the next frame is asked for.
+        """
+        await self._fold()
+        self._sent_at = asyncio.get_running_loop().time()
+        self._set_alarm()
+        while not self._closed:
+            events = await self._next(self.cursor, may_beat=True)
+            if events:
+                if frames := self._encoder.encode(events):
+                    yield frames
+                self._advance(events)
+                if events[-1].kind == ENDED:
+                    self.finished = True
+                    return
+            elif self._gone:
+                yield self._encoder.detached(self.last_event_id)
+                return
+            elif self._beat_due:
+                self._beat_due = False
+                yield HEARTBEAT
+                self._sent_at = asyncio.get_running_loop().time()
+
+    @property
+    def last_event_id(self) -> str:
+        """Where a next reader goes on."""
+        return format_event_id(self.response_id, self._epoch, self.cursor)
+
+    def delivered_all(self, events: Sequence[Event]) -> None:
+        """The whole answer was handed to the socket at once (a non-streaming call)."""
+        self._tokens = 0
+        self._advance(events)
+
+    @property
+    def _gone(self) -> bool:
+        return bool(self._tail and (self._tail.given_up or self._tail.storage_lost))
+
+    def _advance(self, events: Sequence[Event]) -> None:
+        now = self._sent_at = asyncio.get_running_loop().time()
+        self.cursor = events[-1].seq
+        self._epoch = events[-1].epoch
+        for event in events:
+            self._tokens += event.token_count
+        if self._tail and self._tokens:
+            self._tail.delivered(self._tokens, now)
+
+    async def _fold(self) -> None:
+        """Tell the encoder silently what lies before the cursor."""
+        while self._folded < self.cursor:
+            events = [e for e in await self._page(self._folded) if e.seq <= self.cursor]
+            if not events:
+                return
+            self._encoder.fold(events)
+            self._folded = events[-1].seq
+            self._epoch = events[-1].epoch
+            self._tokens += sum(event.token_count for event in events)
+
+    async def _next(self, cursor: int, may_beat: bool = False) -> Sequence[Event]:
+        """The next stored events; empty when closed, given up, or (may_beat) when a heartbeat is due."""
+        while not self._closed:
+            events = await self._page(cursor)
+            if events:
+                return events
+            if self._gone or (may_beat and self._beat_due):
+                return ()
+            await self._wait()
+        return ()
+
+    async def _page(self, cursor: int) -> Sequence[Event]:
+        events = self._tail.since(cursor) if self._tail else None
+        if events is None:
+            return await threads.run(log.page, self.response_id, cursor)
+        return events[:PAGE_EVENTS] if len(events) > PAGE_EVENTS else events
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self._tail:
+            await self._waiter
+        else:
+            await asyncio.wait([self._waiter], timeout=FOLLOW_POLL_S)
+
+    def _set_alarm(self) -> None:
+        """One alarm per reader looks twice in a heartbeat's time whether one is due; jitter keeps readers apart."""
+        pause_s = self._heartbeat_s * random.uniform(0.4, 0.5)
+        self._alarm = asyncio.get_running_loop().call_later(pause_s, self._ring)
+
+    def _ring(self) -> None:
+        if self._closed:
+            return
+        if asyncio.get_running_loop().time() - self._sent_at >= self._heartbeat_s / 2:
+            self._beat_due = True
+            self.wake()
+        self._set_alarm()

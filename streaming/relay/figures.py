@@ -1,0 +1,63 @@
+"""Owns the measurements of one response while it runs: gaps, queue, what came after the stop. Does not store them."""
+
+from array import array
+from typing import Any
+
+
+class Figures:
+    """Times are seconds of one monotonic clock, results are milliseconds."""
+
+    def __init__(self, received_at: float):
+        self.received_at = received_at
+        self.admitted_at: float | None = None
+        self.first_output_at: float | None = None
+        self.last_output_at: float | None = None
+        self.stop_at: float | None = None
+        self.proven_at: float | None = None
+        self.abort_proven: bool | None = None
+        self.tokens_at_stop = 0
+        self._gaps_ms = array("f")
+
+    def output(self, now: float) -> None:
+        """An output arrived."""
+        if self.last_output_at is None:
+            self.first_output_at = now
+        else:
+            self._gaps_ms.append((now - self.last_output_at) * 1000)
+        self.last_output_at = now
+
+    @property
+    def queue_ms(self) -> float | None:
+        """From the request's arrival to the engine's slot."""
+        return None if self.admitted_at is None else (self.admitted_at - self.received_at) * 1000
+
+    @property
+    def stop_ms(self) -> float | None:
+        """From the stop call to the engine's proof, or to giving up on it."""
+        if self.stop_at is None or self.proven_at is None:
+            return None
+        return (self.proven_at - self.stop_at) * 1000
+
+    def gaps(self) -> dict[str, float | None]:
+        """Inter-token latency: median, 95th percentile and maximum in milliseconds."""
+        ordered = sorted(self._gaps_ms)
+        if not ordered:
+            return {"itl_p50_ms": None, "itl_p95_ms": None, "itl_max_ms": None}
+        last = len(ordered) - 1
+        return {
+            "itl_p50_ms": ordered[last // 2],
+            "itl_p95_ms": ordered[int(last * 0.95)],
+            "itl_max_ms": ordered[last],
+        }
+
+    def stop_payload(self, generated_tokens: int, sent_tokens: int) -> dict[str, Any] | None:
+        """What a person who pressed stop is told; None when nobody did."""
+        if self.stop_at is None:
+            return None
+        return {
+            "stop_ms": None if self.stop_ms is None else round(self.stop_ms, 1),
+            "generated_tokens": generated_tokens,
+            "sent_tokens": sent_tokens,
+            "tokens_after_stop": max(0, generated_tokens - self.tokens_at_stop),
+            "abort_proven": self.abort_proven,
+        }

@@ -1,0 +1,261 @@
+"""Owns one running response: engine outputs in, events to the journal, one end out. Knows no request, reader or row."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from streaming.engine.base import Engine, EngineError
+from streaming.journal import Closing, Journal, Tail
+from streaming.pool import Pool, Seat
+from streaming.protocol import end_state
+from streaming.protocol.end_state import End
+from streaming.protocol.engine_output import EngineOutput
+from streaming.protocol.events import STARTED, Draft
+from streaming.protocol.response_stream import ResponseStream
+from streaming.store import responses
+from streaming.store.responses import Ending
+
+from .figures import Figures
+from .job import Job, Limits
+from .watch import Watch
+
+logger = logging.getLogger(__name__)
+
+ABANDONED = "abandoned"
+
+
+class Relay:
+    """Produces one response. ``open_stream(yields_ids)`` gives the pure state, rebuilt when it carries on.
+
+    Whatever wants to end it early calls ``interrupt``; the first end wins. ``run`` returns when the end is
+    stored, or when the response was released or taken over by another owner.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        tail: Tail,
+        *,
+        journal: Journal,
+        pool: Pool,
+        limits: Limits,
+        open_stream: Callable[[bool], ResponseStream],
+    ):
+        self.job = job
+        self.tail = tail
+        self.figures = Figures(tail.received_at)
+        self._journal = journal
+        self._pool = pool
+        self._limits = limits
+        self._open_stream = open_stream
+        self._stream: ResponseStream | None = None
+        self._interrupted: End | None = None
+        self._given_up = False
+        self._patience_s = job.policy.patience_s
+        self._unattended_from: int | None = None
+        self._attempt_task: asyncio.Task[End] | None = None
+        self._watch: Watch | None = None
+
+    async def run(self) -> None:
+        """Produce the response to its end."""
+        self._watch = Watch(self._expired)
+        self._watch.start("queue", self._limits.queue_s)
+        self._watch.start("total", self._limits.total_s)
+        self.tail.attach(self, counts=False)
+        self.tail.on_readers = self._readers_changed
+        self._attempt_task = asyncio.create_task(self._attempt())
+        self._readers_changed()
+        if self._interrupted or self._given_up:
+            self._cancel_attempt()
+        try:
+            await asyncio.wait([self._attempt_task])
+            if not self._given_up:
+                await self._finish(self._outcome())
+        finally:
+            self._watch.close()
+            self.tail.on_readers = None
+            self.tail.detach(self)
+
+    def interrupt(self, end: End) -> None:
+        """End the response early: abort the engine, prove it, store this end. The first call wins."""
+        if self._interrupted is None:
+            self._interrupted = end
+            self.figures.tokens_at_stop = self.generated_tokens
+            self._cancel_attempt()
+
+    def stop(self, end: End) -> None:
+        """A person asks: as interrupt, and the time until the engine's proof is measured."""
+        if self._interrupted is None:
+            self.figures.stop_at = asyncio.get_running_loop().time()
+        self.interrupt(end)
+
+    def give_up(self) -> None:
+        """Abort the engine and write no end: the response is somebody else's from here on."""
+        self._given_up = True
+        self._cancel_attempt()
+
+    def _cancel_attempt(self) -> None:
+        if self._attempt_task:
+            self._attempt_task.cancel()
+
+    def leaving(self, grace_s: float) -> None:
+        """The reader announced that it goes away: wait less for its return."""
+        if self._patience_s is not None and self._patience_s > grace_s:
+            self._patience_s = grace_s
+            self._readers_changed()
+
+    def wake(self) -> None:
+        """The tail changed: stop working where nothing can be stored any more."""
+        if self.tail.fenced:
+            self.give_up()
+        elif self.tail.storage_lost:
+            self.interrupt(End(end_state.ERRORED, "storage", error_message="The answer could not be stored."))
+
+    @property
+    def generated_tokens(self) -> int:
+        """All the engine made so far."""
+        return self._stream.generated_tokens if self._stream else 0
+
+    async def _attempt(self) -> End:
+        try:
+            async with self._pool.lease(self.job.model) as seat:
+                self._admitted(seat)
+                return await self._produce(seat.engine)
+        except EngineError as error:
+            logger.warning("engine failed on %s: %s", self.job.response_id, error.message)
+            state = end_state.TRUNCATED if error.reason == "upstream_lost" else end_state.ERRORED
+            return End(state, error.reason, error_message=error.message)
+        except Exception:
+            logger.exception("relay of %s failed", self.job.response_id)
+            return End(end_state.ERRORED, "internal", error_message="The server failed while answering.")
+
+    def _admitted(self, seat: Seat) -> None:
+        assert self._watch
+        self.figures.admitted_at = asyncio.get_running_loop().time()
+        self._watch.drop("queue")
+        self._watch.start("ttft", self._limits.ttft_s)
+        job, engine_id, queue_ms = self.job, seat.row.pk, self.figures.queue_ms or 0.0
+        self._journal.also(lambda: responses.mark_started(job.response_id, job.epoch, engine_id, queue_ms))
+
+    async def _produce(self, engine: Engine) -> End:
+        stream = self._stream = self._open_stream(engine.yields_ids)
+        request = self.job.request(stream.completion_tokens)
+        try:
+            async with aclosing(engine.generate(request)) as outputs:
+                async for output in outputs:
+                    self._take(stream, output)
+                    if stream.finished:
+                        return self._engine_end(stream)
+                    if self.tail.pending_bytes:
+                        await self.tail.room()
+        except asyncio.CancelledError:
+            await self._prove_abort(engine, request)
+            raise
+        raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
+
+    def _take(self, stream: ResponseStream, output: EngineOutput) -> None:
+        assert self._watch
+        now = asyncio.get_running_loop().time()
+        drafts = stream.feed(output)
+        if self.figures.last_output_at is None:
+            self._watch.drop("ttft")
+            self._watch.start("idle", self._limits.idle_s)
+            if self.tail.last_seq == 0 and not self.tail.pending:
+                drafts = [Draft(STARTED, {}), *drafts]
+        else:
+            self._watch.push("idle", now + self._limits.idle_s)
+        self.figures.output(now)
+        self._journal.append(self.tail, drafts)
+        if self._unattended_from is not None:
+            self._check_unattended()
+
+    def _engine_end(self, stream: ResponseStream) -> End:
+        if stream.finish_reason == "abort":
+            return End(end_state.ERRORED, "engine_aborted", error_message="The engine gave up on the answer.")
+        assert stream.finish_reason
+        return End(end_state.COMPLETED, stream.finish_reason, finish_reason=stream.finish_reason)
+
+    async def _prove_abort(self, engine: Engine, request: Any) -> None:
+        try:
+            async with asyncio.timeout(self._limits.stop_proof_s):
+                self.figures.abort_proven = await engine.abort_proven(request)
+        except TimeoutError:
+            self.figures.abort_proven = False
+        except Exception:
+            logger.exception("no proof of the abort of %s", self.job.response_id)
+            self.figures.abort_proven = False
+        self.figures.proven_at = asyncio.get_running_loop().time()
+
+    def _outcome(self) -> End:
+        assert self._attempt_task
+        if self._attempt_task.cancelled():
+            return self._interrupted or End(end_state.ERRORED, "internal", error_message="The server is stopping.")
+        return self._attempt_task.result()
+
+    async def _finish(self, end: End) -> None:
+        leftover_ids: tuple[int, ...] = ()
+        leftover_count = 0
+        if self.figures.stop_at is not None and self.figures.proven_at is None:
+            self.figures.abort_proven, self.figures.proven_at = True, asyncio.get_running_loop().time()
+        if self._stream:
+            self._journal.append(self.tail, self._stream.flush(natural=end.end_state == end_state.COMPLETED))
+            leftover_ids, leftover_count = self._stream.leftover
+        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        closing = Closing(lambda tail, sent: self._ending(end, tail, sent), leftover_ids, leftover_count, stored)
+        await self._journal.end(self.tail, closing)
+
+    def _ending(self, end: End, tail: Tail, sent_tokens: int) -> tuple[dict[str, Any], Ending]:
+        stream = self._stream
+        generated = max(self.generated_tokens, sent_tokens)
+        completion = stream.completion_tokens if stream else 0
+        usage = stream.usage if stream else None
+        cached = usage.cached_tokens if usage else None
+        stop = self.figures.stop_payload(generated, sent_tokens)
+        tail.noted_tokens = min(tail.delivered_tokens, sent_tokens)
+        counts = {
+            "prompt_tokens": self.job.prompt_tokens,
+            "cached_tokens": cached,
+            "generated_tokens": generated,
+            "completion_tokens": completion,
+            "sent_tokens": sent_tokens,
+        }
+        figures = {
+            **counts,
+            **self.figures.gaps(),
+            "delivered_tokens": tail.noted_tokens,
+            "ttft_ms": tail.ttft_ms,
+            "output_text": stream.output_text if stream else "",
+            "abort_proven": self.figures.abort_proven,
+            "stop_ms": self.figures.stop_ms,
+            "tokens_after_stop": stop["tokens_after_stop"] if stop else None,
+            "usage_estimated": end.end_state != end_state.COMPLETED,
+        }
+        return responses.ended_payload(end, counts, stop), Ending(end, figures)
+
+    def _expired(self, timer: str) -> None:
+        if timer == ABANDONED:
+            self.interrupt(End(end_state.ABANDONED, "disconnected"))
+        else:
+            message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
+            self.interrupt(End(end_state.TIMED_OUT, timer, error_message=message))
+
+    def _readers_changed(self) -> None:
+        assert self._watch
+        if self.tail.readers:
+            self._watch.drop(ABANDONED)
+            self._patience_s = self.job.policy.patience_s
+            self._unattended_from = None
+            return
+        if self._unattended_from is None:
+            self._unattended_from = self.generated_tokens
+        if self._patience_s == 0:
+            self.interrupt(End(end_state.ABANDONED, "disconnected"))
+        elif self._patience_s is not None:
+            self._watch.start(ABANDONED, self._patience_s)
+
+    def _check_unattended(self) -> None:
+        assert self._unattended_from is not None
+        if self.generated_tokens - self._unattended_from > self._limits.unattended_tokens:
+            self.interrupt(End(end_state.ABANDONED, "disconnected"))

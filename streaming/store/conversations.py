@@ -1,0 +1,127 @@
+"""Owns conversations and their messages in the database. Every read of one goes through its owner check."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from streaming.models import Conversation, Message, Response, ResponseEvent
+from streaming.protocol.events import TEXT
+
+ID_FORMAT = re.compile(r"conv_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+CURSOR_FORMAT = re.compile(rf"([0-9]{{1,16}})\.({ID_FORMAT.pattern})", re.ASCII)
+EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
+PAGE_SIZE = 50
+
+
+class BadCursor(ValueError):
+    """A page cursor that we did not make."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message with what is stored of its answer so far. ``position`` is the log's last (epoch, seq)."""
+
+    message: Message
+    response: Response | None
+    text: str
+    position: tuple[int, int] | None
+
+
+def get(user: User, conversation_id: str) -> Conversation:
+    """The user's conversation. Raises Conversation.DoesNotExist alike for another's and for an unknown one."""
+    if not ID_FORMAT.fullmatch(conversation_id):
+        raise Conversation.DoesNotExist
+    return _listed(user).get(id=conversation_id)
+
+
+def page(user: User, before: str | None) -> tuple[list[Conversation], str | None]:
+    """The user's conversations, latest first, after a cursor; and the cursor of the next page if there is one.
+
+    Each has ``running``: the id of its answer that has not ended, or None.
+    """
+    rows = _listed(user).order_by("-updated_at", "-id")
+    if before is not None:
+        updated_at, last_id = _parse_cursor(before)
+        rows = rows.filter(Q(updated_at__lt=updated_at) | Q(updated_at=updated_at, id__lt=last_id))
+    found = list(rows[: PAGE_SIZE + 1])
+    shown = found[:PAGE_SIZE]
+    return shown, _cursor(shown[-1]) if len(found) > PAGE_SIZE else None
+
+
+def create(user: User, title: str = "") -> Conversation:
+    """A new, empty conversation."""
+    return Conversation.objects.create(user=user, title=title)
+
+
+def rename(user: User, conversation_id: str, title: str) -> Conversation:
+    """Set the title; the place in the list stays."""
+    conversation = get(user, conversation_id)
+    conversation.title = title
+    conversation.save(update_fields=["title"])
+    return conversation
+
+
+def delete(user: User, conversation_id: str) -> None:
+    """Remove the conversation with its messages, responses and their logs."""
+    conversation = get(user, conversation_id)
+    with transaction.atomic():
+        conversation.delete()
+
+
+def turns(conversation: Conversation) -> list[Turn]:
+    """All messages, oldest first, in two queries however many there are."""
+    messages = list(conversation.messages.select_related("response").order_by("id"))
+    responses = [response for message in messages if (response := getattr(message, "response", None))]
+    live = _live_logs(response.id for response in responses if response.end_state is None)
+    return [_turn(message, live) for message in messages]
+
+
+def _listed(user: User) -> QuerySet[Conversation]:
+    unended = Response.objects.filter(
+        conversation=OuterRef("pk"), end_state__isnull=True, purpose=Response.Purpose.CHAT
+    )
+    return Conversation.objects.filter(user=user).annotate(running=Subquery(unended.values("id")[:1]))
+
+
+def _turn(message: Message, live: dict[str, tuple[str, tuple[int, int]]]) -> Turn:
+    response: Response | None = getattr(message, "response", None)
+    if response is None:
+        return Turn(message, None, message.text, None)
+    if response.end_state is None:
+        text, position = live.get(response.id, ("", None))
+        return Turn(message, response, text, position)
+    return Turn(
+        message, response, response.output_text, (response.epoch, response.last_seq) if response.last_seq else None
+    )
+
+
+def _live_logs(response_ids: Iterable[str]) -> dict[str, tuple[str, tuple[int, int]]]:
+    """Of answers that have not ended: the text in the log and the log's last position."""
+    ids = list(response_ids)
+    if not ids:
+        return {}
+    rows = ResponseEvent.objects.filter(response_id__in=ids).order_by("response_id", "seq")
+    logs: dict[str, list[tuple[int, int, str]]] = {}
+    for response_id, epoch, seq, kind, payload in rows.values_list("response_id", "epoch", "seq", "kind", "payload"):
+        logs.setdefault(response_id, []).append((epoch, seq, payload["text"] if kind == TEXT else ""))
+    return {response_id: (_joined(log), log[-1][:2]) for response_id, log in logs.items()}
+
+
+def _joined(log: Sequence[tuple[int, int, str]]) -> str:
+    return "".join(text for _, _, text in log)
+
+
+def _cursor(conversation: Conversation) -> str:
+    return f"{(conversation.updated_at - EPOCH_START) // timedelta(microseconds=1)}.{conversation.id}"
+
+
+def _parse_cursor(text: str) -> tuple[datetime, str]:
+    match = CURSOR_FORMAT.fullmatch(text)
+    if match is None:
+        raise BadCursor("not a cursor of this list")
+    return EPOCH_START + timedelta(microseconds=int(match[1])), match[2]

@@ -1,0 +1,38 @@
+"""Owns reading the thread above a message as the model gets it. Does not cut it to a context."""
+
+from streaming.models import Message
+
+Turn = dict[str, str]
+
+
+def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
+    """The turns from the conversation's root down to ``leaf_id``, as role and content; empty for None.
+
+    An answer's content is what is stored of it, also when it was stopped or cut off; empty ones are left out.
+    """
+    rows = Message.objects.filter(conversation_id=conversation_id).select_related("response")
+    by_id = {message.id: message for message in rows}
+    turns: list[Turn] = []
+    while leaf_id:
+        message = by_id[leaf_id]
+        content = message.text if message.role == Message.Role.USER else _answer(message)
+        if content:
+            turns.append({"role": message.role, "content": content})
+        leaf_id = message.parent_id
+    return turns[::-1]
+
+
+def _answer(message: Message) -> str:
+    response = getattr(message, "response", None)
+    return response.output_text if response else ""
+
+
+def role_of(conversation_id: str, message_id: str) -> str | None:
+    """The role of a message of the conversation; None when it has no such message."""
+    return Message.objects.filter(id=message_id, conversation_id=conversation_id).values_list("role", flat=True).first()
+
+
+def newest(conversation_id: str) -> str | None:
+    """The id of the conversation's latest message."""
+    row = Message.objects.filter(conversation_id=conversation_id).order_by("-id").values_list("id", flat=True)
+    return row.first()

@@ -1,0 +1,88 @@
+"""Owns taking over responses whose owner is gone: one transaction each, fenced by owner, epoch and primary key."""
+
+from django.db import transaction
+from django.db.models import F, Sum
+
+from streaming.models import Response, ResponseEvent, WebProcess
+from streaming.protocol.end_state import End
+from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
+
+from . import log
+from .responses import Ending, end, ended_payload
+
+
+def unended(owner_not: str | None = None) -> list[Response]:
+    """Responses that have not ended and are not owned by the given process."""
+    rows = Response.objects.filter(end_state__isnull=True).order_by("id")
+    return list(rows.exclude(owner=owner_not) if owner_not else rows)
+
+
+def adopt(response: Response, new_owner: str) -> tuple[Response, Event] | None:
+    """Become the owner and store the ``continued`` event; None when somebody else was faster."""
+    with transaction.atomic():
+        if not _take(response, new_owner):
+            return None
+        response.epoch += 1
+        response.attempts += 1
+        seq = log.last_seq(response.id) + 1
+        event = Event(seq, response.epoch, CONTINUED, {"attempt": response.attempts + 1, "reason": "relay_lost"})
+        log.insert([(response.id, event)])
+    response.owner = new_owner
+    return response, event
+
+
+def end_orphan(response: Response, how: End) -> bool:
+    """End a response that nobody carries on, counting what its log shows. Returns whether this call ended it."""
+    with transaction.atomic():
+        if not _take(response, None):
+            return False
+        seq = log.last_seq(response.id) + 1
+        figures = counted(response.id)
+        usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
+        event = Event(seq, response.epoch + 1, ENDED, ended_payload(how, usage))
+        log.insert([(response.id, event)])
+        return end(response.id, response.epoch + 1, seq, Ending(how, figures))
+
+
+def end_owned(response_id: str, epoch: int, how: End) -> bool:
+    """End a response whose relay broke, if it still has the epoch of that relay and has not ended."""
+    row = Response.objects.filter(id=response_id, epoch=epoch, end_state__isnull=True).first()
+    return row is not None and end_orphan(row, how)
+
+
+def _take(response: Response, new_owner: str | None) -> bool:
+    return bool(
+        Response.objects.filter(
+            id=response.id, owner=response.owner, epoch=response.epoch, end_state__isnull=True
+        ).update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts + 1)
+    )
+
+
+def counted(response_id: str) -> dict[str, object]:
+    """Token counts and text as the log has them: a lower bound of what the engine made."""
+    tokens = ResponseEvent.objects.filter(response_id=response_id).aggregate(n=Sum("token_count"))["n"] or 0
+    texts = ResponseEvent.objects.filter(response_id=response_id, kind=TEXT).order_by("seq")
+    text = "".join(payload["text"] for payload in texts.values_list("payload", flat=True))
+    return {
+        "generated_tokens": tokens,
+        "completion_tokens": tokens,
+        "sent_tokens": tokens,
+        "usage_estimated": True,
+        "output_text": text,
+    }
+
+
+def register_process(process_id: str, host: str, pid: int) -> None:
+    """Announce a web process."""
+    WebProcess.objects.create(id=process_id, host=host, pid=pid)
+
+
+def beat(process_id: str) -> None:
+    """Raise the process's counter: the only sign of life that anybody judges."""
+    WebProcess.objects.filter(id=process_id).update(beat=F("beat") + 1)
+
+
+def release(process_id: str) -> None:
+    """Give up everything the process still owns, for adoption, and take its row away."""
+    Response.objects.filter(owner=process_id, end_state__isnull=True).update(owner=None)
+    WebProcess.objects.filter(id=process_id).delete()

@@ -1,0 +1,222 @@
+"""Owns the rows of responses from creation to their one end. Does not decide how a response ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from streaming.models import Conversation, Message, Response
+from streaming.models.ids import response_id
+from streaming.protocol.end_state import REJECTED, End
+from streaming.protocol.events import ENDED, Event
+
+from . import log
+from .packing import pack_prompt
+
+TITLE_CHARS = 80
+
+
+class KeyTaken(Exception):
+    """The idempotency key already names a response of this user."""
+
+
+class ConversationBusy(Exception):
+    """Another response of the conversation has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewResponse:
+    """What a response is created with. ``request`` holds clamped parameters, never the prompt's text."""
+
+    user_id: int | None
+    purpose: str
+    dialect: str
+    model: str
+    policy: str
+    stream: bool
+    request: Mapping[str, Any]
+    prompt_ids: Sequence[int]
+    owner: str
+    id: str = field(default_factory=response_id)
+    api_key_id: int | None = None
+    idempotency_key: str | None = None
+    request_sha256: str = ""
+    conversation_id: str | None = None
+    question: str | None = None
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Everything that is written with the end state, in the same transaction."""
+
+    end: End
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def create(new: NewResponse) -> Response:
+    """Store a queued response, and for the chat its messages, in one transaction.
+
+    ``question`` is new user text below ``parent_id``; without it ``parent_id`` is the user message to
+    answer (again). Raises KeyTaken or ConversationBusy.
+    """
+    try:
+        with transaction.atomic():
+            message = _answer_message(new, new.conversation_id) if new.conversation_id else None
+            return Response.objects.create(
+                id=new.id,
+                user_id=new.user_id,
+                api_key_id=new.api_key_id,
+                conversation_id=new.conversation_id,
+                message=message,
+                purpose=new.purpose,
+                dialect=new.dialect,
+                stream=new.stream,
+                model=new.model,
+                request=dict(new.request),
+                prompt_ids=pack_prompt(new.prompt_ids),
+                prompt_tokens=len(new.prompt_ids),
+                policy=new.policy,
+                idempotency_key=new.idempotency_key,
+                request_sha256=new.request_sha256,
+                owner=new.owner,
+                admitted_at=timezone.now(),
+            )
+    except IntegrityError as error:
+        if by_key(new.user_id, new.idempotency_key):
+            raise KeyTaken from error
+        raise ConversationBusy from error
+
+
+def _answer_message(new: NewResponse, conversation_id: str) -> Message:
+    parent_id = new.parent_id
+    conversation = Conversation.objects.filter(id=conversation_id)
+    conversation.update(updated_at=timezone.now(), model=new.model)
+    if new.question is not None:
+        parent_id = Message.objects.create(
+            conversation_id=conversation_id, parent_id=parent_id, role=Message.Role.USER, text=new.question
+        ).id
+        conversation.filter(title="").update(title=" ".join(new.question.split())[:TITLE_CHARS])
+    return Message.objects.create(conversation_id=conversation_id, parent_id=parent_id, role=Message.Role.ASSISTANT)
+
+
+def reject(new: NewResponse, end: End) -> Response:
+    """Store a refusal as a response that ended at once: no prompt text, no idempotency key."""
+    if end.end_state != REJECTED:
+        raise ValueError(f"a refusal ends rejected, not {end.end_state}")
+    return _create_ended(new, end, idempotency_key=None)
+
+
+def cancel_unknown(new: NewResponse, end: End) -> Response:
+    """Store a cancel that came before its request: the late request meets it and returns it. Raises KeyTaken."""
+    try:
+        return _create_ended(new, end, idempotency_key=new.idempotency_key)
+    except IntegrityError as error:
+        raise KeyTaken from error
+
+
+def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Response:
+    now = timezone.now()
+    with transaction.atomic():
+        response = Response.objects.create(
+            id=new.id,
+            user_id=new.user_id,
+            api_key_id=new.api_key_id,
+            purpose=new.purpose,
+            dialect=new.dialect,
+            stream=new.stream,
+            model=new.model[:200],
+            policy=new.policy,
+            request=dict(new.request),
+            idempotency_key=idempotency_key,
+            state=Response.State.ENDED,
+            ended_at=now,
+            last_seq=1,
+            **_end_fields(end),
+        )
+        log.insert([(response.id, Event(1, response.epoch, ENDED, ended_payload(end, {})))])
+    return response
+
+
+def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
+    """Write the end state if nobody has: one winner by compare-and-set on state and epoch.
+
+    Must run inside a transaction that also stores the ended event. Returns whether this call won.
+    """
+    return bool(
+        Response.objects.filter(id=response_id, epoch=epoch, end_state__isnull=True).update(
+            state=Response.State.ENDED,
+            ended_at=timezone.now(),
+            last_seq=seq,
+            prompt_ids=None,
+            **_end_fields(ending.end),
+            **ending.figures,
+        )
+    )
+
+
+def _end_fields(end: End) -> dict[str, Any]:
+    return {
+        "end_state": end.end_state,
+        "end_reason": end.end_reason,
+        "finish_reason": end.finish_reason,
+        "error_code": end.end_reason if end.error_message else "",
+        "error_message": end.error_message or "",
+    }
+
+
+def ended_payload(end: End, usage: Mapping[str, Any], stop: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The payload of the ended event."""
+    error = {"code": end.end_reason, "message": end.error_message} if end.error_message else None
+    return {
+        "end_state": end.end_state,
+        "end_reason": end.end_reason,
+        "finish_reason": end.finish_reason,
+        "error": error,
+        "usage": dict(usage),
+        "stop": dict(stop) if stop else None,
+    }
+
+
+def mark_started(response_id: str, epoch: int, engine_id: int, queue_ms: float) -> None:
+    """The engine took the response."""
+    Response.objects.filter(id=response_id, epoch=epoch, end_state__isnull=True).update(
+        state=Response.State.RUNNING, engine_id=engine_id, queue_ms=queue_ms
+    )
+
+
+def request_stop(response_id: str) -> None:
+    """Remember that a person asked to stop, whoever owns the response."""
+    Response.objects.filter(id=response_id, stop_requested_at__isnull=True, end_state__isnull=True).update(
+        stop_requested_at=timezone.now()
+    )
+
+
+def raise_delivered(response_id: str, delivered_tokens: int, ttft_ms: float | None) -> None:
+    """After the end: what readers took since, and when the first of it left if nobody had noted that yet."""
+    rows = Response.objects.filter(id=response_id)
+    rows.filter(delivered_tokens__lt=delivered_tokens, sent_tokens__gte=delivered_tokens).update(
+        delivered_tokens=delivered_tokens
+    )
+    if ttft_ms is not None:
+        rows.filter(ttft_ms__isnull=True).update(ttft_ms=ttft_ms)
+
+
+def get(response_id: str, user_id: int) -> Response | None:
+    """The user's response, or None for an unknown one and for somebody else's alike."""
+    return Response.objects.select_related("message").filter(id=response_id, user_id=user_id).first()
+
+
+def by_key(user_id: int | None, idempotency_key: str | None) -> Response | None:
+    """The user's response of an idempotency key."""
+    if not idempotency_key or user_id is None:
+        return None
+    rows = Response.objects.select_related("message")
+    return rows.filter(user_id=user_id, idempotency_key=idempotency_key).first()
+
+
+def running_of_conversation(conversation_id: str, user_id: int) -> Response | None:
+    """The user's response of the conversation that has not ended."""
+    return Response.objects.filter(conversation_id=conversation_id, user_id=user_id, end_state__isnull=True).first()

@@ -1,0 +1,34 @@
+"""Owns logging in, by password or by a one-time link, and logging out. Issues no link."""
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect, render
+
+from streaming.store import access
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+# Django's own: equal time for unknown users, checked redirects, session rotated.
+login_form = LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
+logout = LogoutView.as_view(next_page=settings.LOGIN_URL)
+
+
+async def login_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Log in by a link that works once. HEAD and prefetching programs do not use it up."""
+    if request.method != "GET":
+        return HttpResponseNotAllowed(["GET"])
+    if "prefetch" in request.headers.get("Sec-Purpose", ""):
+        return HttpResponse(status=204)
+    if not await sync_to_async(_log_in, thread_sensitive=True)(request, token):
+        return render(request, "link_used.html", status=410)
+    return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+def _log_in(request: HttpRequest, token: str) -> bool:
+    user = access.redeem_login_token(token)
+    if user is not None:
+        login(request, user, backend=BACKEND)
+    return user is not None
