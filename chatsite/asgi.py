@@ -14,7 +14,7 @@ from django.db import connection  # noqa: E402
 from servestatic import ServeStaticASGI  # noqa: E402
 
 from chatsite.handover import HandoverApplication, Receive, Scope, Send  # noqa: E402
-from chatsite.process_lock import ProcessLock  # noqa: E402
+from chatsite.process_lock import LockHeldError, ProcessLock  # noqa: E402
 from streaming import ownership  # noqa: E402
 
 #: Vite puts a hash of the content into the name: such a file never changes.
@@ -56,12 +56,15 @@ class Site:
 
     async def _start(self) -> None:
         if self._lock:
-            self._lock.acquire()
+            try:
+                self._lock.acquire()
+            except LockHeldError as error:
+                raise LockHeldError(f"{error}: with SQLite only one web process can serve; use PostgreSQL") from None
         await ownership.start_process(others_are_dead=self._lock is not None)
 
     async def shutdown(self, drain_s: float) -> None:
         """Let streams end for ``drain_s`` seconds, release the rest, close what is open."""
-        if self._started is not None:
+        if self._started and self._started.done() and not self._started.exception():
             await ownership.stop_process(drain_s)
         if self._lock:
             self._lock.release()

@@ -20,7 +20,8 @@ PAGE = "; ".join(
         "base-uri 'none'",
         "form-action 'self'",
         "require-trusted-types-for 'script'",
-        "trusted-types app",
+        # Ours, and the one Svelte makes for its compiled templates.
+        "trusted-types app svelte-trusted-html",
     )
 )
 

@@ -14,7 +14,7 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest, HttpResponsePermanentRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
@@ -38,22 +38,32 @@ def security_headers(get_response: GetResponse) -> GetResponse:
     """Headers that every answer carries, and a content security policy on every page."""
 
     async def middleware(request: HttpRequest) -> HttpResponseBase:
-        if settings.SECURE_SSL_REDIRECT and not request.is_secure() and request.path not in PROBES:
-            return HttpResponsePermanentRedirect(f"https://{request.get_host()}{request.get_full_path()}")
         request.csp_nonce = secrets.token_urlsafe(16)  # type: ignore[attr-defined]
-        response = await get_response(request)
+        response = _to_https(request) or await get_response(request)
         headers = response.headers
         headers["X-Content-Type-Options"] = "nosniff"
         headers["Cross-Origin-Resource-Policy"] = "same-origin"
         # Static files do not pass here: what Django answers is somebody's and may not be kept.
         headers.setdefault("Cache-Control", "no-store")
-        if settings.SECURE_HSTS_SECONDS:
+        if settings.SECURE_HSTS_SECONDS and request.is_secure():
             headers["Strict-Transport-Security"] = f"max-age={settings.SECURE_HSTS_SECONDS}"
         if not request.path.startswith(API_PREFIX):
             _page_headers(request, response)
+        if isinstance(response, HttpResponse):
+            # For what Common does not see. A handover drops it again.
+            headers.setdefault("Content-Length", str(len(response.content)))
         return response
 
     return middleware
+
+
+def _to_https(request: HttpRequest) -> HttpResponseBase | None:
+    if not settings.SECURE_SSL_REDIRECT or request.is_secure() or request.path in PROBES:
+        return None
+    try:
+        return HttpResponsePermanentRedirect(f"https://{request.get_host()}{request.get_full_path()}")
+    except DisallowedHost:
+        return HttpResponseBadRequest("this host name is not served here", content_type="text/plain")
 
 
 def _page_headers(request: HttpRequest, response: HttpResponseBase) -> None:
@@ -106,9 +116,13 @@ class PagesOnly:
     async_mode: bool
 
     def __call__(self, request: HttpRequest) -> Any:
-        if request.path.startswith(NO_SESSION):
+        if not self.applies(request.path):
             return self.get_response(request)
         return super().__call__(request)  # type: ignore[misc]
+
+    def applies(self, path: str) -> bool:
+        """Whether it runs for a path at all."""
+        return not path.startswith(NO_SESSION)
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         before = getattr(self, "process_request", None)
@@ -148,7 +162,7 @@ class Csrf(PagesOnly, CsrfViewMiddleware):
 
     async def aprocess_view(self, request: HttpRequest, *view: Any) -> HttpResponseBase | None:
         """The check without a hop: it reads cookies, headers and a body that is already here."""
-        if request.path.startswith(NO_SESSION):
+        if not self.applies(request.path):
             return None
         return super().process_view(request, *view)
 
@@ -158,7 +172,10 @@ class Authentication(PagesOnly, AuthenticationMiddleware):
 
 
 class Messages(PagesOnly, MessageMiddleware):
-    """One-time notes, used by the admin."""
+    """One-time notes, which only the admin uses."""
+
+    def applies(self, path: str) -> bool:
+        return path.startswith(csp.ADMIN_PREFIX)
 
     def must_write(self, request: HttpRequest) -> bool:
         messages = getattr(request, "_messages", None)

@@ -138,9 +138,11 @@ class Reader:
             self._tail.delivered(self._tokens, now)
 
     async def _fold(self) -> None:
-        """Tell the encoder silently what lies before the cursor."""
+        """Tell the encoder silently what lies before the cursor; who has read the end gets it again."""
         while self._folded < self.cursor:
             events = [e for e in await self._page(self._folded) if e.seq <= self.cursor]
+            if events and events[-1].kind == ENDED:
+                self.cursor = events.pop().seq - 1
             if not events:
                 return
             self._encoder.fold(events)

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.core.cache import cache
 
 from streaming.models import Response, WebProcess
-from streaming.protocol.end_state import TRUNCATED, End
+from streaming.protocol.end_state import OWNER_LOST, decide
 from streaming.store import orphans
 
 logger = logging.getLogger(__name__)
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 #: After so many ticks without a change of its beat counter a process is dead and nobody has adopted from it.
 DEAD_TICKS = 4
 CACHE_S = 600
-LOST = End(TRUNCATED, "relay_lost", error_message="The server was lost while it answered.")
+LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
 
 @shared_task(name="streaming.end_orphans")

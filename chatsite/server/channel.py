@@ -2,9 +2,11 @@
 
 import json
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.basic import LineReceiver
+from twisted.python.failure import Failure
 from twisted.web import http
 
 from chatsite.server.limits import Limits
@@ -32,7 +34,7 @@ class Channel(http.HTTPChannel):
     """Twisted's parser with absolute timers: bytes that trickle in do not prolong them."""
 
     factory: "ChannelFactory"
-    transport: SocketTransport
+    transport: SocketTransport  # type: ignore[assignment]  # narrower than Twisted's interface
     phase = Phase.HEADERS
     persistent: int = 1
 
@@ -49,7 +51,7 @@ class Channel(http.HTTPChannel):
         self.factory.channel_opened(self)
         super().connectionMade()
 
-    def connectionLost(self, reason: Any) -> None:
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         super().connectionLost(reason)
         self.factory.channel_closed(self)
 

@@ -35,13 +35,16 @@ class Lifecycle:
         """Serve until a signal, an error or a deadline ends it; returns the exit code."""
         log_twisted_errors()
         SignalThread(
-            stop=lambda: self.loop.call_soon_threadsafe(self._stop.set),  # type: ignore[arg-type,return-value]
+            stop=self._stop_from_thread,
             describe=self.server.describe_live,
             deadline_s=self.limits.drain_s + EXIT_MARGIN_S,
         ).start()
         reactor.callWhenRunning(self._begin)
         reactor.run(installSignalHandlers=False)
         return self.exit_code
+
+    def _stop_from_thread(self) -> None:
+        self.loop.call_soon_threadsafe(self._stop.set)
 
     def _begin(self) -> None:
         self._task = self.loop.create_task(self._live())
@@ -99,7 +102,7 @@ class Lifecycle:
         """Each step is bounded, and the signal thread bounds their sum."""
         ends_s = self.loop.time() + self.limits.drain_s
         await self._close_door()
-        await self._within(self.limits.drain_s + LEAVE_S / 2, self._hook("shutdown", self.limits.drain_s))
+        await self._within(self.limits.drain_s + LEAVE_S, self._hook("shutdown", self.limits.drain_s))
         await self._flush(max(ends_s - self.loop.time(), LEAVE_S / 2))
         await self._cancel_rest()
 
@@ -117,13 +120,13 @@ class Lifecycle:
             await self._within(within_s, self.server.http_factory.emptied.wait())
 
     async def _cancel_rest(self) -> None:
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for line in self.server.describe_live():
             logger.warning("cut off: %s", line)
         for task in rest:
-            task.cancel()  # type: ignore[union-attr]
+            task.cancel()
         if rest:
-            await asyncio.wait(rest, timeout=LEAVE_S)  # type: ignore[type-var]
+            await asyncio.wait(rest, timeout=LEAVE_S)
 
     async def _within(self, limit_s: float, step: Awaitable[Any]) -> None:
         """A step that fails or hangs does not keep the next from running."""
@@ -144,6 +147,7 @@ class Lifecycle:
 
 def log_twisted_errors() -> None:
     """Twisted's errors into our log, the rest of its chatter nowhere."""
-    errors_only = LogLevelFilterPredicate(LogLevel.error)
-    observer = FilteringLogObserver(STDLibLogObserver("twisted"), [errors_only])
+    errors_only: Any = LogLevelFilterPredicate(LogLevel.error)
+    to_log: Any = STDLibLogObserver("twisted")
+    observer: Any = FilteringLogObserver(to_log, [errors_only])
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False, discardBuffer=True)

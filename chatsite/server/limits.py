@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 # Room after the drain for cancelling, flushing and closing; then the process is ended by force.
-EXIT_MARGIN_S = 5.0
+EXIT_MARGIN_S = 6.0
 # How long half-sent requests and cancelled applications may still take once we are leaving.
 LEAVE_S = 2.0
 

@@ -25,8 +25,9 @@ def prepare_loop() -> asyncio.AbstractEventLoop:
     reactor.seconds = time.monotonic
     if loop := fast_loop():
         move_reactor(loop)
-    asyncio.set_event_loop(reactor._asyncioEventloop)
-    return reactor._asyncioEventloop  # type: ignore[no-any-return]
+    loop_in_use: asyncio.AbstractEventLoop = reactor._asyncioEventloop
+    asyncio.set_event_loop(loop_in_use)
+    return loop_in_use
 
 
 def move_reactor(loop: asyncio.AbstractEventLoop) -> None:

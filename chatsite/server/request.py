@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from daphne.http_protocol import WebRequest
 from twisted.internet.interfaces import IPushProducer
+from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from chatsite.server.channel import Channel, error_body
@@ -32,6 +34,7 @@ class Request(WebRequest):
     server: "Server"
     content: BytesIO
     path: bytes | None
+    responseHeaders: Headers
 
     def __init__(self, channel: Channel, queued: int) -> None:
         self.started_s = time.monotonic()
@@ -68,6 +71,11 @@ class Request(WebRequest):
         elif self._burst_bytes > BURST_BYTES:
             self._burst_bytes = 0
             await asyncio.sleep(0)
+
+    @property
+    def became_websocket(self) -> bool:
+        """daphne hands the transport on; the channel is then never told that it is over."""
+        return self.transport is None and self.channel is not None
 
     @property
     def is_over(self) -> bool:
@@ -124,7 +132,7 @@ class Request(WebRequest):
 
     # Endings that nobody planned
 
-    def connectionLost(self, reason: Any) -> None:
+    def connectionLost(self, reason: Failure) -> None:
         self.resumeProducing()
         super().connectionLost(reason)
 
@@ -145,7 +153,7 @@ class Request(WebRequest):
             self.abort()
             return
         self._response_started = False
-        self.responseHeaders = type(self.responseHeaders)()
+        self.responseHeaders = Headers()
         self.basic_error(500, b"Internal Server Error", "The server failed to answer this request.")
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
@@ -169,10 +177,10 @@ class Request(WebRequest):
 
     def describe(self) -> str:
         client = "{}:{}".format(*self.client_addr) if self.client_addr else "unknown"
-        response_id = (self.responseHeaders.getRawHeaders(b"x-response-id") or [b"-"])[0]
+        response_id = (self.responseHeaders.getRawHeaders("x-response-id") or ["-"])[0]
         unsent_bytes = 0 if self.is_over else self.channel.transport.unsent_bytes
         return (
-            f"{client} {self.method.decode('ascii', 'replace')} {self.shown_path} response={response_id.decode()} "
+            f"{client} {self.method.decode('ascii', 'replace')} {self.shown_path} response={response_id} "
             f"age_s={self.duration():.1f} sent_bytes={self.sentLength} unsent_bytes={unsent_bytes}"
         )
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from weakref import WeakSet
 
 from daphne.http_protocol import HTTPFactory
 from daphne.server import Server as DaphneServer
@@ -44,8 +43,7 @@ class ChannelFactory(HTTPFactory):
         super().__init__(server)
         self.limits = limits
         self.timeOut = limits.headers_timeout_s
-        # Weak, because a channel that became a WebSocket is never told that it is over.
-        self.channels: WeakSet[Channel] = WeakSet()
+        self.channels: set[Channel] = set()
         self.emptied = asyncio.Event()
 
     @property
@@ -58,7 +56,7 @@ class ChannelFactory(HTTPFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> Channel:
         channel: Channel = super().buildProtocol(addr)
-        channel.requestFactory = Request
+        channel.requestFactory = Request  # type: ignore[assignment]  # a Twisted request, under daphne's untyped one
         return channel
 
     def channel_opened(self, channel: Channel) -> None:
@@ -111,6 +109,8 @@ class Server(DaphneServer):
         if connection is None or connection.disconnected:
             return
         connection.disconnected = True
+        if getattr(protocol, "became_websocket", False):
+            self.http_factory.channel_closed(protocol.channel)
         if connection.task is None:
             del self.connections[protocol]
         else:

@@ -37,7 +37,8 @@ class ConversationAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
-        return rows.annotate(_messages=Count("messages"))
+        counted: QuerySet[Any] = rows.annotate(_messages=Count("messages"))
+        return counted
 
     @admin.display(description="messages", ordering="_messages")
     def message_count(self, conversation: Any) -> int:

@@ -14,7 +14,7 @@ from django.utils.decorators import async_only_middleware
 from streaming.models import ApiKey, Response
 from streaming.ownership.ask import Refused
 from streaming.protocol.dialects import OPENAI_CHAT, OPENAI_RESPONSES
-from streaming.protocol.end_state import REJECTED, End
+from streaming.protocol.end_state import REFUSED, decide
 from streaming.store import responses, threads
 from streaming.store.responses import NewResponse
 
@@ -56,7 +56,7 @@ def recorder(get_response: Any) -> Any:
         refused: ApiError | None = getattr(request, "refused", None)
         caller = getattr(request, "auth", None)
         if refused is not None and caller and asks_for_answer(request):
-            await record(request, caller.user.pk, caller.api_key and caller.api_key.pk, refused.code, refused.message)
+            await record(request, caller.user.pk, caller.api_key and caller.api_key.pk, refused)
         return response
 
     return middleware
@@ -69,11 +69,11 @@ def asks_for_answer(request: HttpRequest) -> bool:
     )
 
 
-async def record(request: HttpRequest, user_id: int, api_key_id: int | None, code: str, message: str) -> None:
-    """Store the refusal; at most REJECTED_ROWS_PER_MINUTE of a user, the rest is only logged."""
+async def record(request: HttpRequest, user_id: int, api_key_id: int | None, refused: ApiError) -> None:
+    """Store the refusal, without what the caller sent; at most REJECTED_ROWS_PER_MINUTE of a user."""
     minute = int(time.monotonic() // 60)
     if _written[user_id, minute] >= settings.REJECTED_ROWS_PER_MINUTE:
-        logger.warning("refused user %s: %s (not stored, too many this minute)", user_id, code)
+        logger.warning("refused user %s: %s (not stored, too many this minute)", user_id, refused.code)
         return
     for known in [key for key in _written if key[1] != minute]:
         del _written[known]
@@ -93,12 +93,15 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, cod
         prompt_ids=(),
         owner="",
     )
-    await threads.run(responses.reject, new, End(REJECTED, REASONS.get(code, "invalid_request"), error_message=message))
+    reason = REASONS.get(refused.code, "invalid_request")
+    await threads.run(responses.reject, new, decide(None, REFUSED, reason, refused.logged_message))
 
 
 async def _record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:
     if asks_for_answer(request):
-        await record(request, api_key.user_id, api_key.pk, state, f"the API key's state is {state}")
+        await record(
+            request, api_key.user_id, api_key.pk, ApiError(401, f"the API key is not valid: {state}", code=state)
+        )
 
 
 on_known_refusal.append(_record_key)

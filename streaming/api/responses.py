@@ -4,13 +4,13 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
+from ninja import Router, Status
 
 from streaming import ownership
 from streaming.models import Response
 from streaming.ownership.stop import stop
 from streaming.protocol.dialects import OPENAI_CHAT, OPENAI_RESPONSES
-from streaming.protocol.end_state import CANCELLED, End
+from streaming.protocol.end_state import STOPPED, End, decide
 from streaming.store import responses, threads
 from streaming.store.responses import KeyTaken, NewResponse
 
@@ -23,7 +23,7 @@ page_router = Router()
 
 async def _found(request: HttpRequest, response_id: str) -> Response:
     caller = request.auth  # type: ignore[attr-defined]
-    response = await threads.run(responses.get, response_id, caller.user.pk) if len(response_id) <= 40 else None
+    response = await threads.run(responses.get, response_id, caller.user.pk)
     if response is None:
         raise ApiError(404, "there is no such response", code="not_found")
     return response
@@ -76,7 +76,7 @@ async def leaving(request: HttpRequest, response_id: str) -> Any:
     response = await _found(request, response_id)
     if relay := ownership.current().relay(response.id):
         relay.leaving(settings.PAGEHIDE_GRACE_S)
-    return 204, None
+    return Status(204, None)
 
 
 async def _stopped(request: HttpRequest, response: Response) -> dict[str, Any]:
@@ -85,7 +85,7 @@ async def _stopped(request: HttpRequest, response: Response) -> dict[str, Any]:
 
 
 def _end(request: HttpRequest) -> End:
-    return End(CANCELLED, "api" if _is_api(request) else "user")
+    return decide(None, STOPPED, "api" if _is_api(request) else "user")
 
 
 def _is_api(request: HttpRequest) -> bool:

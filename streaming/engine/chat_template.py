@@ -54,4 +54,4 @@ def raise_exception(message: str) -> None:
 
 
 def strftime_now(pattern: str) -> str:
-    return datetime.datetime.now().strftime(pattern)
+    return datetime.datetime.now(datetime.UTC).astimezone().strftime(pattern)

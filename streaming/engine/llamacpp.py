@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
-import time
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -17,8 +17,7 @@ from streaming.protocol.engine_output import EngineOutput
 #: Seeds are 32 bits wide; the highest value asks for a random one.
 SEEDS = 2**32 - 1
 PROOF_POLL_S = 0.03
-#: A request that waits for a slot is looked after once a second: it has seen its socket close by then.
-QUEUE_NOTICE_S = 1.5
+REMEMBERED_REQUESTS = 4096
 RUNNING_METRIC = "llamacpp:requests_processing"
 WAITING_METRIC = "llamacpp:requests_deferred"
 
@@ -35,41 +34,46 @@ class LlamaCppEngine(Engine):
     can_continue = True
 
     def __init__(self, url: str, options: Mapping[str, Any]):
+        self._were_in_slot: deque[str] = deque(maxlen=REMEMBERED_REQUESTS)
         key = os.environ.get(str(options.get("api_key_env", "")), "")
         self._upstream = Upstream(url, {"Authorization": f"Bearer {key}"} if key else None)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[EngineOutput, None]:
         answer = CompletionStream()
+        in_slot = False
         async with aclosing(self._upstream.events("/completion", completion_body(request), explain_refusal)) as reads:
             async for events in reads:
+                if not in_slot:
+                    in_slot = True
+                    self._were_in_slot.append(request.request_id)
                 output = answer.read(events)
                 if output is not None:
                     yield output
                     if output.finish_reason is not None:
                         return
+                if answer.failure is not None:
+                    raise answer.failure
         raise EngineError("upstream_lost", "the engine's stream ended before the answer did")
 
     async def abort_proven(self, request: GenerateRequest) -> bool:
-        """Polls until no slot works on a request with this seed, nor could one start.
+        """Polls until no slot works on a request with this seed, nor can one start to.
 
-        Another attempt with an equal seed is taken for this one: then the proof comes late, never early.
+        Another attempt with an equal seed is taken for this one: the proof then comes late, never early.
         """
         seed = seed_of(request)
-        absent_since: float | None = None
+        was_in_slot = request.request_id in self._were_in_slot
+        # The server answers questions before it looks at requests that came while it was computing:
+        # one that was never seen in a slot is only gone when it is missing twice, and nothing waits.
+        absent, needed = 0, 1 if was_in_slot else 2
         while True:
             try:
-                waiting = (await self.load()).waiting
-                works = await self._works_on(seed)
+                waits = not was_in_slot and (await self.load()).waiting > 0
+                absent = 0 if waits or await self._works_on(seed) else absent + 1
             except EngineError as error:
                 if error.status is not None:
                     return False
-                works = True
-            now = time.monotonic()
-            if works:
-                absent_since = None
-            elif absent_since is None:
-                absent_since = now
-            elif not waiting or now - absent_since >= QUEUE_NOTICE_S:
+                absent = 0
+            if absent == needed:
                 return True
             await asyncio.sleep(PROOF_POLL_S)
 
@@ -102,6 +106,8 @@ def completion_body(request: GenerateRequest) -> dict[str, Any]:
         "n_predict": sampling.max_tokens,
         "stream": True,
         "cache_prompt": True,
+        # The server notices a closed socket only when it writes: so let it write during prefill too.
+        "return_progress": True,
         "seed": seed_of(request),
     }
     body.update(chosen(sampling))

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any
 
 from tokenizers.decoders import DecodeStream
@@ -15,10 +15,7 @@ from streaming.engine.tokenizer import TokenizerBundle
 
 FAULTS = ("error", "lost", "protocol", "stall", "abort", "raise")
 ECHO_WORDS = 120
-WORDS = (
-    "the lamp turns slowly over dark water while ships keep their distance and someone counts each "
-    "flash until morning comes with fog bells gulls salt wind stone stairs oil glass brass logbooks"
-).split()
+WORDS = ("lamp", "harbour", "fog", "bell", "gull", "stone", "stairs", "glass", "brass", "logbook", "tide", "keeper")
 
 
 class ScriptError(ValueError):
@@ -142,13 +139,10 @@ class TextCutter:
     def __call__(self, output: Mapping[str, Any]) -> tuple[Token, ...]:
         if "ids" in output:
             return tuple(Token(None, self._ids.step(self._bundle.tokenizer, one) or "") for one in output["ids"])
-        if "bytes" in output:
-            text = self._bytes.decode(bytes.fromhex(output["bytes"]))
-        else:
-            text = _text(output)
+        text = self._bytes.decode(bytes.fromhex(output["bytes"])) if "bytes" in output else _text(output)
         count = max(1, int(output.get("count", 1)))
         cuts = [len(text) * nth // count for nth in range(count + 1)]
-        return tuple(Token(None, text[start:end]) for start, end in zip(cuts, cuts[1:], strict=False))
+        return tuple(Token(None, text[start:end]) for start, end in pairwise(cuts))
 
 
 def _text(output: Mapping[str, Any]) -> str:

@@ -64,9 +64,7 @@ class Upstream:
             if response is not None:
                 response.close()
 
-    async def _require_stream(
-        self, response: aiohttp.ClientResponse, explain: Callable[[bytes], str | None]
-    ) -> None:
+    async def _require_stream(self, response: aiohttp.ClientResponse, explain: Callable[[bytes], str | None]) -> None:
         if response.status == 200 and response.content_type == "text/event-stream":
             return
         body = await read_some(response)

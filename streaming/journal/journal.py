@@ -75,14 +75,21 @@ class Journal:
         self._kick()
         return await closing.stored
 
-    async def close(self) -> None:
-        """Commit what is pending and end the thread."""
+    async def settled(self) -> bool:
+        """Wait until nothing is pending; False when storage fails and something is."""
         while self._in_flight or self._dirty or self._chores:
-            self._kick()
+            if self._scheduled:
+                self._scheduled.cancel()
+            self._start()
             if self._in_flight:
                 await asyncio.wait([self._in_flight], timeout=RETRY_MAX_S)
             if self._failing_since is not None:
-                break
+                return False
+        return True
+
+    async def close(self) -> None:
+        """Commit what is pending and end the thread."""
+        await self.settled()
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, close_connection)
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -30,6 +30,7 @@ class Tail:
         self.last_seq = last_seq
         self.first_seq = last_seq + 1
         self.events: list[Event] = []
+        self.is_started = False
         self.pending: list[Draft] = []
         self.pending_bytes = 0
         self.sent_tokens = 0

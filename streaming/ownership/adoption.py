@@ -12,8 +12,8 @@ from streaming.engine.tokenizer import TokenizerBundle
 from streaming.models import Engine, Response
 from streaming.pool import UnknownModel
 from streaming.protocol.detokenizer import Detokenizer
-from streaming.protocol.end_state import TRUNCATED, End
-from streaming.protocol.events import TEXT, Event
+from streaming.protocol.end_state import OWNER_LOST, decide
+from streaming.protocol.events import STARTED, TEXT, Event
 from streaming.protocol.policy import Policy, parse_policy
 from streaming.protocol.response_stream import ResponseStream
 from streaming.relay import Job
@@ -24,7 +24,7 @@ from .owner import Owner
 
 logger = logging.getLogger(__name__)
 
-LOST = End(TRUNCATED, "relay_lost", error_message="The server was lost while it answered.")
+LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
 
 async def adopt_all(owner: Owner) -> int:
@@ -69,6 +69,7 @@ async def _carry_on(owner: Owner, response: Response, continued: Event, row: Eng
         received_at=asyncio.get_running_loop().time(),
         last_seq=continued.seq,
         earlier_tokens=sum(event.token_count for event in events),
+        is_started=any(event.kind == STARTED for event in events),
     )
 
 

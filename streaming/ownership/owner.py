@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from functools import cache
 
 from django.conf import settings
+from django.db import DatabaseError
 from ulid import ULID
 
 from streaming.admission import Admission
 from streaming.journal import Journal, Tail
 from streaming.pool import Pool
-from streaming.protocol.end_state import ERRORED, End
+from streaming.protocol.end_state import BUG, decide
 from streaming.protocol.response_stream import ResponseStream
 from streaming.relay import Job, Limits, Relay
 from streaming.store import orphans, threads
@@ -81,6 +82,7 @@ class Owner:
         received_at: float,
         last_seq: int = 0,
         earlier_tokens: int = 0,
+        is_started: bool = False,
     ) -> Tail:
         """Start the relay of a stored response and return its tail; attach the first reader before you await.
 
@@ -88,6 +90,7 @@ class Owner:
         """
         tail = Tail(job.response_id, job.epoch, received_at, last_seq)
         tail.sent_tokens = earlier_tokens
+        tail.is_started = is_started
         relay = Relay(job, tail, journal=self.journal, pool=self.pool, limits=limits(), open_stream=open_stream)
         self._relays[job.response_id] = relay
         self._tails[job.response_id] = tail
@@ -137,17 +140,22 @@ class Owner:
             await relay.run()
         except Exception:
             logger.exception("relay of %s broke", response_id)
+        try:
+            if not relay.tail.ended and not relay.tail.released:
+                await self._end_unended(relay)
         finally:
             del self._relays[response_id], self._tasks[response_id]
             self.admission.leave(user_id)
-            asyncio.get_running_loop().call_later(settings.TAIL_KEEP_S, self._forget, relay.tail)
-        if not relay.tail.ended and not relay.tail.released:
-            await self._end_unended(relay)
+            # A reader that comes back to a tail that gets no more must find the rows instead.
+            keep_s = 0 if relay.tail.given_up else settings.TAIL_KEEP_S
+            asyncio.get_running_loop().call_later(keep_s, self._forget, relay.tail)
 
     async def _end_unended(self, relay: Relay) -> None:
         """The last net: nothing stays running because of a fault of ours. No-op where another owner took over."""
-        end = End(ERRORED, "internal", error_message="The server failed while answering.")
-        await threads.run(orphans.end_owned, relay.job.response_id, relay.job.epoch, end)
+        try:
+            await threads.run(orphans.end_owned, relay.job.response_id, relay.job.epoch, decide(None, BUG))
+        except DatabaseError:
+            logger.exception("%s could not be ended", relay.job.response_id)
 
     def _forget(self, tail: Tail) -> None:
         if self._tails.get(tail.response_id) is tail:
@@ -157,8 +165,8 @@ class Owner:
         while True:
             try:
                 await threads.run(orphans.beat, self.id)
-            except Exception:
-                logger.warning("the beat of this process could not be stored", exc_info=True)
+            except DatabaseError as error:
+                logger.warning("the beat of this process could not be stored: %s", error)
             await asyncio.sleep(settings.BEAT_S)
 
 

@@ -1,7 +1,7 @@
 """Owns stopping a response for a person: idempotent, durable, answered after the end is stored. Knows no HTTP."""
 
 from streaming.models import Response
-from streaming.protocol.end_state import CANCELLED, End
+from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import orphans, responses, threads
 
 from .owner import Owner
@@ -14,7 +14,7 @@ async def stop(owner: Owner, response: Response, reason: str) -> None:
     """
     if response.end_state is not None:
         return
-    end = End(CANCELLED, reason)
+    end = decide(None, STOPPED, reason)
     await threads.run(responses.request_stop, response.id)
     await owner.launched(response.id)
     relay = owner.relay(response.id)

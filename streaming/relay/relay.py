@@ -8,9 +8,10 @@ from typing import Any
 
 from streaming.engine.base import Engine, EngineError
 from streaming.journal import Closing, Journal, Tail
+from streaming.journal.tail import PENDING_BYTES_MAX
 from streaming.pool import Pool, Seat
 from streaming.protocol import end_state
-from streaming.protocol.end_state import End
+from streaming.protocol.end_state import End, decide
 from streaming.protocol.engine_output import EngineOutput
 from streaming.protocol.events import STARTED, Draft
 from streaming.protocol.response_stream import ResponseStream
@@ -111,7 +112,7 @@ class Relay:
         if self.tail.fenced:
             self.give_up()
         elif self.tail.storage_lost:
-            self.interrupt(End(end_state.ERRORED, "storage", error_message="The answer could not be stored."))
+            self._happened(end_state.STORAGE_FAILED)
 
     @property
     def generated_tokens(self) -> int:
@@ -125,11 +126,10 @@ class Relay:
                 return await self._produce(seat.engine)
         except EngineError as error:
             logger.warning("engine failed on %s: %s", self.job.response_id, error.message)
-            state = end_state.TRUNCATED if error.reason == "upstream_lost" else end_state.ERRORED
-            return End(state, error.reason, error_message=error.message)
+            return decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
         except Exception:
             logger.exception("relay of %s failed", self.job.response_id)
-            return End(end_state.ERRORED, "internal", error_message="The server failed while answering.")
+            return decide(None, end_state.BUG)
 
     def _admitted(self, seat: Seat) -> None:
         assert self._watch
@@ -141,19 +141,25 @@ class Relay:
 
     async def _produce(self, engine: Engine) -> End:
         stream = self._stream = self._open_stream(engine.yields_ids)
+        if not stream.finished:
+            await self._pump(stream, engine)
+        return decide(None, end_state.FINISHED, stream.finish_reason or "")
+
+    async def _pump(self, stream: ResponseStream, engine: Engine) -> None:
         request = self.job.request(stream.completion_tokens)
         try:
             async with aclosing(engine.generate(request)) as outputs:
                 async for output in outputs:
                     self._take(stream, output)
                     if stream.finished:
-                        return self._engine_end(stream)
-                    if self.tail.pending_bytes:
+                        break
+                    if self.tail.pending_bytes > PENDING_BYTES_MAX:
                         await self.tail.room()
         except asyncio.CancelledError:
             await self._prove_abort(engine, request)
             raise
-        raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
+        if not stream.finished:
+            raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
 
     def _take(self, stream: ResponseStream, output: EngineOutput) -> None:
         assert self._watch
@@ -162,7 +168,8 @@ class Relay:
         if self.figures.last_output_at is None:
             self._watch.drop("ttft")
             self._watch.start("idle", self._limits.idle_s)
-            if self.tail.last_seq == 0 and not self.tail.pending:
+            if not self.tail.is_started:
+                self.tail.is_started = True
                 drafts = [Draft(STARTED, {}), *drafts]
         else:
             self._watch.push("idle", now + self._limits.idle_s)
@@ -170,12 +177,6 @@ class Relay:
         self._journal.append(self.tail, drafts)
         if self._unattended_from is not None:
             self._check_unattended()
-
-    def _engine_end(self, stream: ResponseStream) -> End:
-        if stream.finish_reason == "abort":
-            return End(end_state.ERRORED, "engine_aborted", error_message="The engine gave up on the answer.")
-        assert stream.finish_reason
-        return End(end_state.COMPLETED, stream.finish_reason, finish_reason=stream.finish_reason)
 
     async def _prove_abort(self, engine: Engine, request: Any) -> None:
         try:
@@ -191,7 +192,7 @@ class Relay:
     def _outcome(self) -> End:
         assert self._attempt_task
         if self._attempt_task.cancelled():
-            return self._interrupted or End(end_state.ERRORED, "internal", error_message="The server is stopping.")
+            return decide(self._interrupted, end_state.BUG)
         return self._attempt_task.result()
 
     async def _finish(self, end: End) -> None:
@@ -230,16 +231,19 @@ class Relay:
             "abort_proven": self.figures.abort_proven,
             "stop_ms": self.figures.stop_ms,
             "tokens_after_stop": stop["tokens_after_stop"] if stop else None,
-            "usage_estimated": end.end_state != end_state.COMPLETED,
+            "usage_estimated": usage is None or usage.completion_tokens is None,
         }
-        return responses.ended_payload(end, counts, stop), Ending(end, figures)
+        return end.to_payload(counts, stop), Ending(end, figures)
 
     def _expired(self, timer: str) -> None:
         if timer == ABANDONED:
-            self.interrupt(End(end_state.ABANDONED, "disconnected"))
+            self._happened(end_state.READERS_GONE)
         else:
             message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
-            self.interrupt(End(end_state.TIMED_OUT, timer, error_message=message))
+            self._happened(end_state.TIMER_FIRED, timer, message)
+
+    def _happened(self, happening: str, detail: str = "", message: str | None = None) -> None:
+        self.interrupt(decide(None, happening, detail, message))
 
     def _readers_changed(self) -> None:
         assert self._watch
@@ -251,11 +255,11 @@ class Relay:
         if self._unattended_from is None:
             self._unattended_from = self.generated_tokens
         if self._patience_s == 0:
-            self.interrupt(End(end_state.ABANDONED, "disconnected"))
+            self._happened(end_state.READERS_GONE)
         elif self._patience_s is not None:
             self._watch.start(ABANDONED, self._patience_s)
 
     def _check_unattended(self) -> None:
         assert self._unattended_from is not None
         if self.generated_tokens - self._unattended_from > self._limits.unattended_tokens:
-            self.interrupt(End(end_state.ABANDONED, "disconnected"))
+            self._happened(end_state.READERS_GONE)

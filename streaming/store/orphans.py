@@ -8,7 +8,7 @@ from streaming.protocol.end_state import End
 from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 
 from . import log
-from .responses import Ending, end, ended_payload
+from .responses import Ending, end
 
 
 def unended(owner_not: str | None = None) -> list[Response]:
@@ -39,7 +39,7 @@ def end_orphan(response: Response, how: End) -> bool:
         seq = log.last_seq(response.id) + 1
         figures = counted(response.id)
         usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
-        event = Event(seq, response.epoch + 1, ENDED, ended_payload(how, usage))
+        event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage))
         log.insert([(response.id, event)])
         return end(response.id, response.epoch + 1, seq, Ending(how, figures))
 

@@ -1,5 +1,6 @@
 """Owns the rows of responses from creation to their one end. Does not decide how a response ends."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from . import log
 from .packing import pack_prompt
 
 TITLE_CHARS = 80
+ID_FORMAT = re.compile(r"resp_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
 class KeyTaken(Exception):
@@ -136,7 +138,7 @@ def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Re
             last_seq=1,
             **_end_fields(end),
         )
-        log.insert([(response.id, Event(1, response.epoch, ENDED, ended_payload(end, {})))])
+        log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload({})))])
     return response
 
 
@@ -158,25 +160,13 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
 
 
 def _end_fields(end: End) -> dict[str, Any]:
+    error = end.to_payload({})["error"] or {"code": "", "message": ""}
     return {
         "end_state": end.end_state,
         "end_reason": end.end_reason,
         "finish_reason": end.finish_reason,
-        "error_code": end.end_reason if end.error_message else "",
-        "error_message": end.error_message or "",
-    }
-
-
-def ended_payload(end: End, usage: Mapping[str, Any], stop: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The payload of the ended event."""
-    error = {"code": end.end_reason, "message": end.error_message} if end.error_message else None
-    return {
-        "end_state": end.end_state,
-        "end_reason": end.end_reason,
-        "finish_reason": end.finish_reason,
-        "error": error,
-        "usage": dict(usage),
-        "stop": dict(stop) if stop else None,
+        "error_code": error["code"],
+        "error_message": error["message"],
     }
 
 
@@ -206,6 +196,8 @@ def raise_delivered(response_id: str, delivered_tokens: int, ttft_ms: float | No
 
 def get(response_id: str, user_id: int) -> Response | None:
     """The user's response, or None for an unknown one and for somebody else's alike."""
+    if not ID_FORMAT.fullmatch(response_id):
+        return None
     return Response.objects.select_related("message").filter(id=response_id, user_id=user_id).first()
 
 

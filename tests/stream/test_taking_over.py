@@ -1,0 +1,154 @@
+"""What becomes of responses whose process is gone: carried on by policy, ended otherwise, fenced always."""
+
+import asyncio
+
+import pytest
+
+from streaming.ownership.adoption import adopt_all
+from streaming.ownership.owner import Owner
+from streaming.ownership.stop import stop
+from streaming.protocol.end_state import TRUNCATED, End
+from streaming.store import orphans, threads
+from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of
+
+WORDS = [{"text": f"word{i} "} for i in range(60)]
+WHOLE = "".join(word["text"] for word in WORDS)
+
+
+@pytest.fixture
+async def scripted(row, bench):
+    """The engine plays one script for everybody: an adopted API response has no question to read one from."""
+    row.options = {"script": {"outputs": WORDS, "delay_s": 0.004}}
+    await threads.run(row.save)
+    await bench.owner.pool.refresh(force=True)
+
+
+@pytest.fixture
+async def successor(bench, user):
+    owner = Owner()
+    await owner.start()
+    yield Bench(owner, user)
+    await owner.drain(0)
+
+
+async def die(bench, response):
+    """Stop a relay as kill -9 does to what others see: nothing more is written, nothing is released."""
+    relay = bench.owner.relay(response.id)
+    tail = relay.tail
+    while tail.last_seq < 5:
+        await asyncio.sleep(0)
+    relay.give_up()
+    tail.released = True
+    async with asyncio.timeout(DEADLINE_S):
+        await bench.owner.ended(response.id)
+    assert await bench.owner.journal.settled()
+
+
+@pytest.mark.parametrize("policy", ["grace=30", "background"])
+async def test_a_successor_carries_on_what_its_policy_lets_run_exactly_where_it_was(bench, scripted, successor, policy):
+    response, _ = await bench.ask("go", policy=policy)
+    await die(bench, response)
+    before = await bench.log(response)
+    assert await adopt_all(successor.owner) == 1
+    reader = successor.reader(response, successor.owner.tail(response.id))
+    async with asyncio.timeout(DEADLINE_S):
+        shown = b"".join([frame async for frame in reader.frames()])
+    reader.close()
+    row, events = await successor.ended(response), await successor.log(response)
+    assert events[: len(before)] == before
+    assert events[len(before)].kind == "continued"
+    assert events[len(before)].epoch == 2
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert (row.end_state, row.epoch, row.attempts) == ("completed", 2, 1)
+    assert text_of(events) == row.output_text == frames_text(shown) == WHOLE
+    assert row.generated_tokens == row.sent_tokens == sum(event.token_count for event in events)
+
+
+async def test_an_abort_response_ends_truncated_with_what_was_counted(bench, scripted, successor):
+    response, tail = await bench.ask("go", policy="abort")
+    reader = bench.reader(response, tail)
+    await die(bench, response)
+    reader.close()
+    await adopt_all(successor.owner)
+    row, events = await bench.row(response), await bench.log(response)
+    assert (row.end_state, row.end_reason) == ("truncated", "relay_lost")
+    assert row.output_text == text_of(events)
+    assert WHOLE.startswith(row.output_text)
+    assert row.generated_tokens == row.sent_tokens > 0
+    assert row.usage_estimated
+    assert events[-1].kind == "ended"
+
+
+async def test_a_response_that_had_not_started_is_carried_on_from_nothing(bench, engine, successor):
+    response, _ = await bench.ask({"outputs": [{"gate": "never"}]}, policy="background")
+    await engine.until(lambda e: e.requests)
+    bench.owner.tail(response.id).released = True
+    bench.owner.relay(response.id).give_up()
+    await bench.owner.ended(response.id)
+    assert await adopt_all(successor.owner) == 1
+    row, events = await successor.ended(response), await successor.log(response)
+    assert row.end_state == "completed"
+    assert text_of(events) == row.output_text != ""
+    assert [event.kind for event in events[:2]] == ["continued", "started"]
+
+
+async def test_two_successors_cannot_both_take_a_response(bench, scripted, successor):
+    response, _ = await bench.ask("go", policy="background")
+    await die(bench, response)
+    row = await bench.row(response)
+    first, second = await asyncio.gather(
+        threads.run(orphans.adopt, row, "web_a"), threads.run(orphans.adopt, await bench.row(response), "web_b")
+    )
+    assert (first is None) != (second is None)
+
+
+async def test_a_process_that_was_taken_over_can_neither_append_nor_end(bench, scripted, engine):
+    response, tail = await bench.ask("go", policy="background")
+    reader = bench.reader(response, tail)
+    async with asyncio.timeout(DEADLINE_S):
+        await reader.first()
+    end = End(TRUNCATED, "relay_lost")
+    assert await threads.run(orphans.end_orphan, await bench.row(response), end)
+    async with asyncio.timeout(DEADLINE_S):
+        frames = [frame async for frame in reader.frames()]
+    reader.close()
+    assert b"stream_detached" in frames[-1]
+    row, events = await bench.ended(response), await bench.log(response)
+    assert (row.end_state, row.end_reason) == ("truncated", "relay_lost")
+    assert [event.kind for event in events].count("ended") == 1
+    assert events[-1].kind == "ended"
+    assert tail.fenced
+    assert engine.running.total() == 0
+
+
+async def test_stop_on_an_orphan_ends_it(bench, scripted, successor):
+    response, _ = await bench.ask("go", policy="background")
+    await die(bench, response)
+    await stop(successor.owner, await successor.row(response), "user")
+    row = await successor.row(response)
+    assert (row.end_state, row.end_reason) == ("cancelled", "user")
+
+
+async def test_an_owner_that_leaves_releases_what_runs_and_detaches_its_readers(bench, scripted, successor):
+    response, tail = await bench.ask("go", policy="grace=30")
+    reader = bench.reader(response, tail)
+    async with asyncio.timeout(DEADLINE_S):
+        await reader.first()
+    reading = asyncio.create_task(_all(reader))
+    await bench.owner.drain(0)
+    data = await reading
+    assert b"stream_detached" in data
+    assert (await bench.row(response)).owner is None
+    await adopt_all(successor.owner)
+    again = successor.reader(response, successor.owner.tail(response.id), cursor=reader.cursor)
+    rest = await _all(again)
+    row = await successor.ended(response)
+    assert row.output_text == WHOLE
+    assert frames_text(data) + frames_text(rest) == WHOLE
+
+
+async def _all(reader) -> bytes:
+    async with asyncio.timeout(DEADLINE_S):
+        data = b"".join([frame async for frame in reader.frames()])
+    reader.close()
+    return data

@@ -1,0 +1,117 @@
+"""The group-commit writer: what it costs, what it does when the database is the trouble, what it never loses."""
+
+import asyncio
+import contextlib
+import sqlite3
+
+from django.db import connection
+
+from streaming.journal import batch as batch_module
+from streaming.journal.tail import PENDING_BYTES_MAX
+from streaming.protocol.events import REASONING, Draft
+from tests.stream.conftest import DEADLINE_S, text_of
+from tests.stream.test_a_response_from_question_to_end import read
+
+
+@contextlib.contextmanager
+def locked_database():
+    """Somebody else holds the write lock of the database file."""
+    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+
+
+async def test_many_responses_share_commits(bench):
+    script = {"outputs": [{"text": "a"}, {"text": "b"}], "repeat": 50, "delay_s": 0.002}
+    before = bench.owner.journal.commits
+    responses = [await bench.ask(script) for _ in range(4)]
+    rows = [await bench.ended(response) for response, _ in responses]
+    commits = bench.owner.journal.commits - before
+    outputs = 4 * 100
+    assert [row.output_text for row in rows] == ["ab" * 50] * 4
+    assert commits < outputs
+
+
+async def test_while_the_database_is_locked_nothing_unsaved_is_shown_and_afterwards_all_is(bench, engine):
+    script = {"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}, {"text": "c"}]}
+    response, tail = await bench.ask(script)
+    reader = bench.reader(response, tail)
+    async with asyncio.timeout(DEADLINE_S):
+        await reader.first()
+    while text_of(tail.events) != "a":
+        await asyncio.sleep(0)
+    with locked_database():
+        engine.open_gate("g")
+        await engine.until(lambda e: e.finished)
+        shown = tail.last_seq
+        await asyncio.sleep(0.3)
+        assert tail.last_seq == shown
+        assert text_of(tail.events) == "a"
+    data = await read(reader)
+    row = await bench.ended(response)
+    assert row.end_state == "completed"
+    assert row.output_text == "abc"
+    assert b"[DONE]" in data
+
+
+async def test_storage_that_stays_away_ends_the_response_and_frees_the_engine(bench, engine):
+    bench.owner.journal._patience_s = 0
+    response, tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.01})
+    reader = bench.reader(response, tail)
+    async with asyncio.timeout(DEADLINE_S):
+        await reader.first()
+    with broken_writes():
+        data = await read(reader)
+        await engine.until(lambda e: e.running.total() == 0)
+    assert b"stream_detached" in data
+    row = await bench.ended(response)
+    assert (row.end_state, row.end_reason) == ("errored", "storage")
+    assert text_of(await bench.log(response)) == row.output_text
+
+
+@contextlib.contextmanager
+def broken_writes():
+    """Every write fails as on a full disk; the real insert comes back afterwards."""
+    real = batch_module.log.insert
+
+    def full(_events):
+        raise batch_module.OperationalError("database or disk is full")
+
+    batch_module.log.insert = full
+    try:
+        yield
+    finally:
+        batch_module.log.insert = real
+
+
+async def test_one_response_that_cannot_be_stored_does_not_harm_the_others(bench, engine):
+    good, _ = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
+    bad, bad_tail = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
+    await engine.until(lambda e: e.running.total() == 2)
+    bench.owner.journal.append(bad_tail, [Draft(REASONING, {"text": "x", "odd": object()})])
+    engine.open_gate("g")
+    good_row, bad_row = await bench.ended(good), await bench.ended(bad)
+    assert (good_row.end_state, good_row.output_text) == ("completed", "ab")
+    assert (bad_row.end_state, bad_row.end_reason) == ("errored", "internal")
+
+
+async def test_a_relay_waits_while_too_much_is_pending(bench, engine, settings):
+    settings.UNATTENDED_TOKENS = 100_000
+    script = {"outputs": [{"gate": "g"}, {"text": "x"}], "repeat": 8000}
+    response, tail = await bench.ask(script)
+    await engine.until(lambda e: e.running.total() == 1)
+    assert await bench.owner.journal.settled()
+    with locked_database():
+        engine.open_gate("g")
+        while not tail.pending_bytes > PENDING_BYTES_MAX:
+            await asyncio.sleep(0)
+        given = engine.outputs_given
+        await asyncio.sleep(0.2)
+        assert engine.outputs_given <= given + 1
+        assert tail.pending_bytes < 2 * PENDING_BYTES_MAX
+    row = await bench.ended(response)
+    assert len(row.output_text) == row.completion_tokens
