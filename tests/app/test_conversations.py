@@ -1,0 +1,141 @@
+"""The page's conversation routes: shapes of the contract, paging, bounded queries."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from streaming.api import conversations as api
+from streaming.models import Conversation, Engine, Message, Response, ResponseEvent
+from streaming.store import conversations as store
+
+pytestmark = pytest.mark.django_db
+
+
+def test_me_and_models_are_what_the_page_needs(page1, engine):
+    Engine.objects.create(name="e2", kind="scripted", model="demo", context_tokens=1024)
+    Engine.objects.create(name="e3", kind="scripted", model="off", context_tokens=1024, enabled=False)
+    assert page1.get("/api/me").json() == {"username": "u1", "is_staff": False}
+    assert page1.get("/api/models").json() == {"data": [{"id": "demo", "context_tokens": 1024}]}
+
+
+def test_a_conversation_shows_ended_and_running_answers(page1, conversation1):
+    thread = page1.get(f"/api/conversations/{conversation1.id}").json()
+    assert {key: thread[key] for key in ("id", "title", "model")} == {
+        "id": conversation1.id,
+        "title": "Lighthouses",
+        "model": "demo",
+    }
+    question, answer, again, late = thread["messages"]
+    assert (question["role"], question["text"]) == ("user", "Why?")
+    assert question["parent"] is question["response"] is None
+    assert (answer["role"], answer["text"], answer["parent"]) == ("assistant", "Because of", question["id"])
+    assert answer["response"] == {
+        "id": conversation1.ended.id,
+        "state": "ended",
+        "end_state": "cancelled",
+        "end_reason": "user",
+        "finish_reason": None,
+        "error": None,
+        "model": "demo",
+        "usage": {"prompt_tokens": None, "completion_tokens": 6, "generated_tokens": 7, "sent_tokens": 5},
+        "ttft_ms": None,
+        "duration_ms": None,
+        "stop": {
+            "stop_ms": 12.5,
+            "generated_tokens": 7,
+            "sent_tokens": 5,
+            "tokens_after_stop": 1,
+            "abort_proven": True,
+        },
+        "last_event_id": f"{conversation1.ended.id}:2.9",
+    }
+    assert late["parent"] == again["id"]
+    assert late["text"] == "Then ☕"
+    assert late["response"]["state"] == "running"
+    assert late["response"]["last_event_id"] == f"{conversation1.live.id}:1.3"
+
+
+def test_an_answer_without_events_has_no_text_and_no_place_to_go_on(page1, conversation1):
+    ResponseEvent.objects.all().delete()
+    late = page1.get(f"/api/conversations/{conversation1.id}").json()["messages"][-1]
+    assert (late["text"], late["response"]["last_event_id"]) == ("", None)
+
+
+def test_the_list_names_the_running_answer(page1, conversation1):
+    (row,) = page1.get("/api/conversations").json()["data"]
+    assert set(row) == {"id", "title", "model", "updated_at", "running"}
+    assert row["running"] == conversation1.live.id
+
+
+def test_a_conversation_is_made_renamed_and_removed(page1, u1):
+    made = page1.post("/api/conversations", {}, content_type="application/json")
+    assert made.status_code == 201
+    path = f"/api/conversations/{made.json()['id']}"
+    assert made.json()["running"] is None
+    assert page1.patch(path, {"title": "  Café ☕ "}, content_type="application/json").json()["title"] == "Café ☕"
+    assert page1.get(path).json()["messages"] == []
+    gone = page1.delete(path)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert page1.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("body", [{"title": ""}, {"title": "   "}, {"title": "x" * 201}, {"title": 5}, {}, {"user": 1}])
+def test_a_title_that_does_not_fit_changes_nothing(page1, conversation1, body):
+    response = page1.patch(f"/api/conversations/{conversation1.id}", body, content_type="application/json")
+    assert response.status_code == 400
+    assert Conversation.objects.get().title == "Lighthouses"
+
+
+def test_removing_a_conversation_stops_its_answer_first_and_leaves_nothing(page1, conversation1, monkeypatch):
+    stopped = []
+
+    async def stop(response_id, user_id):
+        stopped.append((response_id, await Response.objects.filter(id=response_id, user=user_id).aexists()))
+
+    monkeypatch.setattr(api, "_stop_running", stop)
+    assert page1.delete(f"/api/conversations/{conversation1.id}").status_code == 204
+    assert stopped == [(conversation1.live.id, True)]
+    for table in (Conversation, Message, Response, ResponseEvent):
+        assert not table.objects.exists()
+
+
+def test_paging_shows_each_conversation_once_also_when_times_are_equal(page1, u1):
+    made = [Conversation(user=u1, title=str(n)) for n in range(store.PAGE_SIZE * 2 + 7)]
+    Conversation.objects.bulk_create(made)
+    now = timezone.now()
+    for n, conversation in enumerate(made):
+        Conversation.objects.filter(id=conversation.id).update(updated_at=now - timedelta(microseconds=n // 20))
+    seen, before, pages = [], "", 0
+    while before is not None:
+        answer = page1.get("/api/conversations", {"before": before} if before else {}).json()
+        seen += [row["id"] for row in answer["data"]]
+        before, pages = answer["next"], pages + 1
+    assert pages == 3
+    assert sorted(seen) == sorted(conversation.id for conversation in made)
+    order = Conversation.objects.order_by("-updated_at", "-id").values_list("id", flat=True)
+    assert seen == list(order)
+
+
+def test_queries_do_not_grow_with_conversations_or_messages(page1, u1, conversation1, django_assert_max_num_queries):
+    parent = None
+    for n in range(30):
+        parent = Message.objects.create(conversation=conversation1, parent=parent, role="assistant", text="x")
+        Response.objects.create(
+            user=u1, conversation=conversation1, message=parent, purpose="chat", dialect="responses", model="demo",
+            policy="grace=30", state="ended", end_state="completed", end_reason="stop", output_text=str(n),
+        )  # fmt: skip
+        Conversation.objects.create(user=u1)
+    # Session and user, then one for the list; or one for the conversation, its messages, its live log.
+    with django_assert_max_num_queries(3):
+        page1.get("/api/conversations")
+    with django_assert_max_num_queries(5):
+        assert len(page1.get(f"/api/conversations/{conversation1.id}").json()["messages"]) == 34
+
+
+def test_messages_made_in_the_same_millisecond_keep_their_order(u1):
+    conversation = Conversation.objects.create(user=u1)
+    made = [Message(conversation=conversation, role="user", text=str(n)) for n in range(50)]
+    Message.objects.bulk_create(made)
+    ids = [message.id for message in made]
+    assert [turn.message.id for turn in store.turns(conversation)] == ids
