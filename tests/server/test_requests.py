@@ -1,0 +1,147 @@
+"""Owns the promise that a request is refused before it costs memory or time."""
+
+import pytest
+
+from tests.server.conftest import json_of, read_all, read_until, status_of
+
+MEBIBYTE = 2**20
+
+
+def with_length(size_bytes: int, extra: bytes = b"") -> bytes:
+    return b"POST /api/echo HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n%b\r\n" % (size_bytes, extra)
+
+
+CHUNKED = b"POST /api/echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunks(size_bytes: int) -> bytes:
+    return (b"10000\r\n" + b"x" * 65536 + b"\r\n") * (size_bytes // 65536) + b"0\r\n\r\n"
+
+
+def error_of(answer: bytes):
+    assert status_of(answer) == 413
+    assert b"Connection: close" in answer
+    error = json_of(answer)["error"]
+    assert (error["type"], error["code"], error["param"]) == ("invalid_request_error", "body_too_large", None)
+    return error["message"]
+
+
+def test_a_body_with_a_length_above_the_cap_is_refused_and_no_application_sees_it(launch):
+    server = launch()
+    sock = server.connect()
+    sock.sendall(with_length(3 * MEBIBYTE) + b"x" * 3 * MEBIBYTE)
+    assert error_of(read_all(sock)) == "The request body has 3145728 bytes; the limit is 2097152 bytes."
+    assert server.printed("app: called") == 0
+
+
+def test_a_chunked_body_is_refused_as_soon_as_it_passes_the_cap(launch):
+    server = launch()
+    sock = server.connect()
+    sock.sendall(CHUNKED + chunks(3 * MEBIBYTE))
+    message = error_of(read_all(sock))
+    assert "limit is 2097152" in message
+    assert int(message.split()[6]) < 3 * MEBIBYTE
+    assert server.printed("app: called") == 0
+
+
+def test_a_client_that_asks_first_is_refused_before_it_sends(launch):
+    sock = launch().connect()
+    sock.sendall(with_length(300 * MEBIBYTE, b"Expect: 100-continue\r\n"))
+    error_of(read_all(sock))
+
+
+@pytest.mark.parametrize("head", [with_length(300 * MEBIBYTE), CHUNKED], ids=["length", "chunked"])
+def test_a_body_of_300_mb_leaves_memory_flat(launch, head):
+    server = launch()
+    read_until(server.get("/hello"), b"hello")
+    before_bytes = server.rss_bytes
+    sock = server.connect()
+    sock.sendall(head)
+    part = chunks(MEBIBYTE)[:-5]
+    try:
+        for _ in range(300):
+            sock.sendall(part)
+    except ConnectionError:
+        pass  # enough was read to let the answer through
+    error_of(read_all(sock))
+    assert server.rss_bytes - before_bytes <= 5 * MEBIBYTE
+
+
+@pytest.mark.parametrize("send", [with_length(MEBIBYTE) + b"x" * MEBIBYTE, CHUNKED + chunks(MEBIBYTE)])
+def test_a_body_below_the_cap_arrives_whole(launch, send):
+    sock = launch().connect()
+    sock.sendall(send)
+    assert b"1048576 bytes" in read_until(sock, b"bytes")
+
+
+def test_a_body_of_exactly_the_cap_is_accepted(launch):
+    sock = launch(max_body_bytes=10).connect()
+    sock.sendall(with_length(10) + b"0123456789")
+    assert b"10 bytes" in read_until(sock, b"bytes")
+
+
+def test_headers_that_trickle_are_cut_off_while_others_are_served(launch, stopwatch):
+    server = launch(headers_timeout_s=1.5)
+    slow = [server.connect() for _ in range(500)]
+    for sock in slow:
+        sock.sendall(b"GET /hello HTTP/1.1\r\nHost: t\r\n")
+    assert read_until(server.get("/hello"), b"hello")
+    for sock in slow:
+        sock.settimeout(0.01)
+    while stopwatch() < 10 and not is_closed(slow[-1]):
+        slow[-1].sendall(b"X: y\r\n")  # every byte would prolong a timer that counts idleness
+    for sock in slow[:-1]:
+        sock.settimeout(10)
+        assert read_all(sock) == b""
+    assert stopwatch() < 10
+    assert server.printed("app: called") == 1
+
+
+def is_closed(sock) -> bool:
+    try:
+        return sock.recv(100) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_a_body_that_trickles_is_answered_408_and_closed(launch):
+    server = launch(body_timeout_s=0.5, linger_s=0.5)
+    sock = server.connect()
+    sock.sendall(with_length(100) + b"x")
+    answer = read_all(sock)
+    assert status_of(answer) == 408
+    assert json_of(answer)["error"]["code"] == "body_timeout"
+    assert server.printed("app: called") == 0
+
+
+def test_a_refused_client_that_neither_reads_nor_closes_is_dropped(launch):
+    server = launch(linger_s=0.5)
+    sock = server.connect()
+    sock.sendall(with_length(300 * MEBIBYTE))
+    read_until(sock, b"}}")
+    with pytest.raises(ConnectionError):
+        send_for_ever(sock)
+
+
+def send_for_ever(sock):
+    while True:
+        sock.sendall(b"x" * 65536)
+
+
+def test_an_idle_connection_is_closed_after_the_keep_alive_time(launch):
+    server = launch(keep_alive_s=0.5)
+    sock = server.get("/hello")
+    read_until(sock, b"hello")
+    assert read_all(sock) == b""
+
+
+def test_a_stream_outlives_every_timer_for_requests(launch):
+    server = launch(headers_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, linger_s=0.3)
+    sock = server.get("/stream")
+    read_until(sock, b"first")
+    sock.settimeout(1.5)
+    with pytest.raises(TimeoutError):
+        sock.recv(1)
+    assert server.printed("disconnected") == 0
