@@ -1,0 +1,237 @@
+"""Owns the laws of the detokenizer: equal to decoding the whole, whole characters only, bounded work."""
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.protocol.detokenizer import MAX_PENDING_TOKENS, REPLACEMENT, Detokenizer
+from tests.protocol import vocabularies
+from tests.protocol.vocabularies import CORPORA, ENGLISH, SPECIAL
+
+KINDS = {
+    "byte-level with merges": functools.cache(vocabularies.trained_byte_level),
+    "SentencePiece BPE": functools.cache(vocabularies.sentencepiece_bpe),
+    "Unigram": functools.cache(vocabularies.unigram),
+}
+#: Pieces that end one character and begin another, beside whole words and every byte.
+CROSSING = [b"\x82\xac\xe2\x82", b"\xac\xf0", b"\x9f\x98\x80\xf0\x9f", b"a\xe2", b"\x98\x80\xf0", b"\x93\xe0\xb8"]
+
+
+@functools.cache
+def with_bytes():
+    words = [word.encode() for word in (" the", "chai", " ☕", "\ufffd")]
+    return vocabularies.from_pieces([bytes([byte]) for byte in range(256)] + words + CROSSING)
+
+
+def streamed(tokenizer, prompt_ids, ids):
+    """What the detokenizer shows for these ids, one by one, and at the end."""
+    detokenizer = Detokenizer(tokenizer, prompt_ids)
+    deltas = [detokenizer.push(token_id) for token_id in ids]
+    return [*deltas, detokenizer.flush()]
+
+
+def test_tokens_that_cut_characters_show_whole_characters_only():
+    pieces = [b"Hi ", b"Caf", b"\xc3", b"\xa9", b" costs", b" 5", b"\xe2\x82", b"\xac", b".\n"]
+    deltas = streamed(vocabularies.from_pieces(pieces), [0], range(1, len(pieces)))
+    assert deltas == ["Caf", "", "é", " costs", " 5", "", "€", ".\n", ""]
+
+
+def test_four_byte_tokens_of_an_emoji_show_nothing_until_it_is_whole():
+    tokenizer = vocabularies.all_bytes()
+    assert streamed(tokenizer, b"a", "😀ď".encode()) == ["", "", "", "😀", "", "ď", ""]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_every_script_cut_every_few_bytes_comes_out_whole_where_a_naive_decoder_breaks(corpus, size):
+    text = CORPORA[corpus]
+    tokenizer, ids = vocabularies.cut(text, size)
+    deltas = streamed(tokenizer, [], ids)
+    assert "".join(deltas) == text
+    assert not any(REPLACEMENT in delta for delta in deltas)
+    aligned = all(len(character.encode()) == size for character in text)
+    naive = "".join(tokenizer.decode([token_id]) for token_id in ids)
+    assert aligned or REPLACEMENT in naive
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("corpus", [*CORPORA, "English"])
+def test_every_kind_of_vocabulary_gives_every_corpus_back(kind, corpus):
+    tokenizer = KINDS[kind]()
+    text = CORPORA.get(corpus, ENGLISH.strip())
+    prompt = tokenizer.encode("The cup is").ids
+    ids = tokenizer.encode(" " + text if kind.startswith("byte") else text).ids
+    expected = tokenizer.decode(prompt + ids)[len(tokenizer.decode(prompt)) :]
+    assert expected.strip() == text
+    assert "".join(streamed(tokenizer, prompt, ids)) == expected
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize("kind", ["SentencePiece BPE", "Unigram"])
+def test_byte_fallback_breaks_a_naive_decoder_in_every_script(kind, corpus):
+    tokenizer = KINDS[kind]()
+    ids = tokenizer.encode(CORPORA[corpus]).ids
+    assert "".join(tokenizer.decode([token_id]) for token_id in ids) != tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("tokenizer", [vocabularies.metaspace_only(), vocabularies.unigram()], ids=["words", "unigram"])
+def test_sentencepiece_style_vocabularies_keep_their_spaces(tokenizer):
+    vocabulary = tokenizer.get_vocab()
+    ids = [vocabulary[word] for word in ("▁The", "▁chai", "▁is", "▁ready")]
+    assert streamed(tokenizer, [], ids) == ["The", " chai", " is", " ready", ""]
+    assert streamed(tokenizer, [vocabulary["▁"], ids[0]], ids) == [" The", " chai", " is", " ready", ""]
+
+
+def test_a_prompt_that_ends_in_special_tokens_is_looked_at_further_back():
+    tokenizer = vocabularies.metaspace_only()
+    vocabulary = tokenizer.get_vocab()
+    specials = [vocabulary[SPECIAL]] * 20
+    ids = [vocabulary["▁The"], vocabulary["▁chai"]]
+    assert streamed(tokenizer, [vocabulary["▁is"], *specials], ids) == [" The", " chai", ""]
+    assert streamed(tokenizer, specials, ids) == ["The", " chai", ""]
+
+
+def test_a_prompt_that_ends_inside_a_character_is_not_shown_again():
+    tokenizer = vocabularies.all_bytes(" the")
+    assert "".join(streamed(tokenizer, list("Tea ☕".encode()[:-1]), [256, *b" cup"])) == " the cup"
+    assert "".join(streamed(tokenizer, [0xFF] * 100, b"cup")) == "cup"
+
+
+def test_special_tokens_are_skipped_or_shown_as_asked():
+    tokenizer = vocabularies.metaspace_only()
+    vocabulary = tokenizer.get_vocab()
+    ids = [vocabulary["▁The"], vocabulary[SPECIAL], vocabulary["▁chai"]]
+    assert "".join(streamed(tokenizer, [], ids)) == "The chai"
+    shown = Detokenizer(tokenizer, [], skip_special_tokens=False)
+    assert shown.step(ids) + shown.flush() == f"The{SPECIAL} chai"
+
+
+def test_a_flood_of_special_and_unknown_ids_waits_for_nothing_and_loses_no_space():
+    tokenizer = vocabularies.metaspace_only()
+    vocabulary = tokenizer.get_vocab()
+    detokenizer = Detokenizer(tokenizer, [])
+    assert detokenizer.push(vocabulary["▁The"]) == "The"
+    for token_id in [vocabulary[SPECIAL], 999_999] * 100:
+        assert detokenizer.push(token_id) == ""
+        assert detokenizer.pending_tokens < MAX_PENDING_TOKENS
+    assert detokenizer.step([vocabulary["▁chai"], vocabulary["▁is"]]) == " chai is"
+
+
+@pytest.mark.parametrize("tail", ["f0", "f09f", "f09f98", "c4", "e2 82"])
+@pytest.mark.parametrize("kind", ["bytes", "byte fallback"])
+def test_an_incomplete_tail_is_flushed_as_one_replacement_character(tail, kind):
+    raw = bytes.fromhex(tail)
+    if kind == "bytes":
+        tokenizer, ids = vocabularies.all_bytes(), list(b"a" + raw)
+    else:
+        tokenizer = vocabularies.unigram()
+        ids = [tokenizer.token_to_id(name) for name in ("a", *(f"<0x{byte:02X}>" for byte in raw))]
+    detokenizer = Detokenizer(tokenizer, [])
+    assert detokenizer.step(ids) == "a"
+    assert detokenizer.pending_tokens == len(raw)
+    assert detokenizer.flush() == REPLACEMENT
+    assert detokenizer.pending_tokens == 0
+    assert detokenizer.flush() == ""
+
+
+def test_text_in_a_token_that_also_begins_a_character_survives_the_end():
+    tokenizer = vocabularies.from_pieces([b"Tea \xe2", b"\x98", b"\x95!"])
+    assert streamed(tokenizer, [], [0, 1]) == ["Tea ", "", REPLACEMENT]
+    assert streamed(tokenizer, [], [0, 1, 2]) == ["Tea ", "", "☕!", ""]
+
+
+def test_tokens_that_all_end_inside_a_character_are_shown_as_characters_become_whole():
+    tokenizer = vocabularies.from_pieces([b"\xe0\xb8", b"\x81\xe0\xb8", b"\x93\xe0\xb8", b"\x93"])
+    deltas = streamed(tokenizer, [], [0, 1, *[2] * 39, 3])
+    assert deltas == ["", "ก", *["ณ"] * 40, ""]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"a\xffb", "a\ufffdb"),
+        (b"a\xc0\x80b", "a\ufffd\ufffdb"),
+        (b"a\xed\xa0\x80b", "a\ufffd\ufffd\ufffdb"),
+        (b"a\xf0\x9fb", "a\ufffdb"),
+        ("a\ufffdb".encode(), "a\ufffdb"),
+    ],
+)
+def test_invalid_bytes_become_replacement_characters_and_the_stream_goes_on(raw, text):
+    assert "".join(streamed(vocabularies.all_bytes(), [], raw)) == text
+
+
+def test_a_byte_that_spoils_the_run_of_bytes_before_it_costs_no_text():
+    tokenizer = vocabularies.unigram()
+    bytes_of = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in "你".encode() + b"\xff"]
+    ids = [*bytes_of, tokenizer.token_to_id("▁chai"), tokenizer.token_to_id("▁is")]
+    assert REPLACEMENT * 4 in tokenizer.decode(ids)
+    assert "".join(streamed(tokenizer, [], ids)) == f"你{REPLACEMENT} chai is"
+
+
+def test_eight_ids_without_a_whole_character_are_given_up_without_breaking_the_next_one():
+    detokenizer = Detokenizer(vocabularies.all_bytes(), b"a")
+    assert [detokenizer.push(0xFF) for _ in range(7)] == [""] * 7
+    assert detokenizer.push(0xF0) == REPLACEMENT * 5
+    assert detokenizer.pending_tokens == 3
+    assert detokenizer.step(b"\x9f\x98\x80 ok") == REPLACEMENT * 2 + "😀 ok"
+
+
+def test_special_tokens_between_the_bytes_of_a_character_do_not_break_it():
+    tokenizer = vocabularies.all_bytes()
+    special = tokenizer.token_to_id(SPECIAL)
+    ids = [special, 0xF0, *[special] * 12, 0x9F, *[special] * 30, 0x98, 0x80, *b"ok"]
+    assert "".join(streamed(tokenizer, b"a", ids)) == "😀ok"
+
+
+def test_an_id_that_is_no_id_is_an_error_not_a_replacement():
+    with pytest.raises(TypeError):
+        Detokenizer(vocabularies.all_bytes(), b"a").push(-1)
+
+
+byte_ids = st.one_of(
+    st.integers(0, 266),
+    st.sampled_from([0xF0, 0x9F, 0x98, 0x80, 0xE2, 0x82, 0xAC, 0xFF, 0xC3, 0xA9, *range(256, 266)]),
+    st.integers(256, 266),
+)
+
+
+@given(st.lists(byte_ids, max_size=60), st.lists(byte_ids, max_size=6))
+def test_any_ids_of_a_byte_level_vocabulary_equal_the_whole_decode_with_bounded_pending(ids, prompt_tail):
+    tokenizer = with_bytes()
+    detokenizer = Detokenizer(tokenizer, [*prompt_tail, 256])
+    shown = ""
+    for token_id in ids:
+        shown += detokenizer.push(token_id)
+        assert detokenizer.pending_tokens < MAX_PENDING_TOKENS
+    shown += detokenizer.flush()
+    whole = tokenizer.decode(ids)
+    assert shown.rstrip(REPLACEMENT) == whole.rstrip(REPLACEMENT)
+    assert shown.endswith(REPLACEMENT) == whole.endswith(REPLACEMENT)
+
+
+@given(st.text(max_size=40), st.text(max_size=10), st.sampled_from(list(KINDS)))
+def test_any_text_comes_back_from_any_vocabulary(text, prompt, kind):
+    tokenizer = KINDS[kind]()
+    prompt_ids = tokenizer.encode(prompt + "The").ids
+    ids = tokenizer.encode(text).ids
+    whole = tokenizer.decode(prompt_ids + ids)
+    assert "".join(streamed(tokenizer, prompt_ids, ids)) == whole[len(tokenizer.decode(prompt_ids)) :]
+
+
+@given(st.lists(st.sampled_from([*range(1, 257), *range(257, 270)]), max_size=60))
+def test_no_whole_word_is_ever_lost_among_spoilt_bytes(ids):
+    tokenizer = KINDS["Unigram"]()
+    ids = [token_id for token_id in ids if not 1 <= token_id <= 128]  # bytes of ASCII would be part of a spoilt run
+    prompt = [tokenizer.token_to_id("a")]
+    ascii_only = "".join(filter(str.isascii, "".join(streamed(tokenizer, prompt, ids))))
+    assert ascii_only == "".join(filter(str.isascii, tokenizer.decode(prompt + ids)))[1:]
+
+
+@given(st.lists(byte_ids, max_size=40), st.integers(1, 7))
+def test_how_ids_are_grouped_into_steps_changes_nothing(ids, size):
+    tokenizer = with_bytes()
+    grouped = Detokenizer(tokenizer, b"a")
+    text = "".join(grouped.step(ids[start : start + size]) for start in range(0, len(ids), size))
+    assert text + grouped.flush() == "".join(streamed(tokenizer, b"a", ids))

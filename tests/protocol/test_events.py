@@ -1,0 +1,31 @@
+"""Owns the law of merging: text, ids and counts stay, only adjacent deltas of one kind join."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.protocol.events import CONTINUED, DELTAS, REASONING, STARTED, TEXT, Draft, merge
+
+drafts_of = st.lists(
+    st.builds(
+        lambda kind, text, ids: Draft(kind, {"text": text} if kind in DELTAS else {}, tuple(ids), len(ids)),
+        st.sampled_from([TEXT, TEXT, REASONING, STARTED, CONTINUED]),
+        st.text(max_size=3),
+        st.lists(st.integers(0, 9), max_size=3),
+    ),
+    max_size=12,
+)
+
+
+@given(drafts_of)
+def test_merging_loses_nothing_and_leaves_no_two_deltas_of_one_kind_side_by_side(drafts):
+    merged = merge(drafts)
+    assert [i for d in merged for i in d.token_ids] == [i for d in drafts for i in d.token_ids]
+    assert sum(d.token_count for d in merged) == sum(d.token_count for d in drafts)
+    for kind in DELTAS:
+        assert "".join(d.payload["text"] for d in merged if d.kind == kind) == "".join(
+            d.payload["text"] for d in drafts if d.kind == kind
+        )
+    assert [d.kind for d in merged if d.kind not in DELTAS] == [d.kind for d in drafts if d.kind not in DELTAS]
+    assert not any(a.kind == b.kind and a.kind in DELTAS for a, b in pairwise(merged))

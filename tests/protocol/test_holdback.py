@@ -1,0 +1,135 @@
+"""Owns the laws of stop strings: nothing of a matched one is shown, nothing is kept back without need."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streaming.protocol.holdback import MAX_STOP_CHARACTERS, MAX_STOPS, Holdback
+from streaming.protocol.stop_automaton import StopAutomaton
+
+
+def first_match(text, stops):
+    """Brute force: the end that comes first, and there the longest stop string; None without any."""
+    for end in range(1, len(text) + 1):
+        ending = [stop for stop in stops if text[:end].endswith(stop)]
+        if ending:
+            return end, max(ending, key=len)
+    return None
+
+
+def must_keep(text, stops):
+    """Brute force: the longest end of the text that can still become the first stop string to be complete."""
+    reachable = [stop for stop in stops if first_match(stop, stops) == (len(stop), stop)]
+    kept = [size for stop in reachable for size in range(len(stop)) if text.endswith(stop[:size])]
+    return max(kept, default=0)
+
+
+def check_every_step(pieces, stops, include_stop=False):
+    holdback = Holdback(stops, include_stop)
+    shown, text = "", ""
+    for piece in pieces:
+        shown += holdback.push(piece)
+        text += piece
+        match = first_match(text, stops)
+        if match:
+            end, stop = match
+            assert holdback.matched == stop
+            assert shown == text[: end if include_stop else end - len(stop)]
+        else:
+            assert holdback.matched is None
+            assert shown == text[: len(text) - must_keep(text, stops)]
+    released = holdback.release()
+    if not first_match(text, stops):
+        assert shown + released == text
+    else:
+        assert released == ""
+
+
+letters = st.text("ab\n", min_size=1, max_size=5)
+
+
+@given(st.lists(letters, max_size=12), st.lists(letters, min_size=1, max_size=5), st.booleans())
+@example(["ABC", "DEF", "G", "HI", "J"], ["DEFGHIJ"], False)
+@example(["a\n", "\n", "b"], ["\n\n"], False)
+@example(["ab", "c"], ["ab", "abc"], False)
+@example(["xab", "cd", "e"], ["abcde", "cd"], False)
+@example(["aab"], ["aab", "ab"], True)
+def test_any_text_cut_anywhere_agrees_with_brute_force(pieces, stops, include_stop):
+    check_every_step(pieces, stops, include_stop)
+
+
+@given(
+    st.lists(st.text("aあ☕😀é]^-\\", min_size=1, max_size=4), max_size=10),
+    st.lists(st.text("aあ☕😀é]^-\\", min_size=1, max_size=3), min_size=1, max_size=4),
+)
+def test_characters_of_every_plane_and_of_patterns_are_matched_as_they_are(pieces, stops):
+    check_every_step(pieces, stops)
+
+
+@pytest.mark.parametrize("stop", ["DEFGHIJ", "\n\n", "###END", "है", "☕ त"])
+def test_a_stop_string_cut_over_tokens_is_never_shown(stop):
+    text = "ABC" + stop + "more"
+    for first in range(len(text)):
+        for second in range(first, len(text)):
+            check_every_step([text[:first], text[first:second], text[second:]], [stop])
+
+
+def test_only_what_can_still_match_is_kept_back():
+    holdback = Holdback(["</think>"])
+    assert [holdback.push(piece) for piece in ["a <", "b", "> </th", "e", "n"]] == ["a ", "<b", "> ", "</the", "n"]
+
+
+def test_a_stop_string_that_can_never_be_first_keeps_nothing_back():
+    holdback = Holdback(["abXcd", "X"])
+    assert holdback.push("ab") == "ab"
+    assert holdback.push("X") == ""
+    assert holdback.matched == "X"
+    assert holdback.push("cd") == ""
+
+
+def test_the_stop_string_itself_is_shown_when_asked():
+    holdback = Holdback(["END"], include_stop=True)
+    assert holdback.push("the E") == "the "
+    assert holdback.push("ND more") == "END"
+
+
+@pytest.mark.parametrize("stops", [[], [""], ["a"] * (MAX_STOPS + 1), ["a" * (MAX_STOP_CHARACTERS + 1)]])
+def test_stop_strings_outside_the_limits_are_refused(stops):
+    with pytest.raises(ValueError, match="stop strings"):
+        Holdback(stops)
+
+
+class Counting(list):
+    """A list that counts how often it is looked into."""
+
+    looks = 0
+
+    def __getitem__(self, index):
+        self.looks += 1
+        return super().__getitem__(index)
+
+
+def test_the_worst_stop_strings_cost_bounded_work_per_character():
+    stops = ["a" * size + "b" for size in range(MAX_STOP_CHARACTERS - MAX_STOPS, MAX_STOP_CHARACTERS)]
+    holdback = Holdback(stops)
+    automaton = holdback._automaton
+    automaton.fail, automaton.next_character = Counting(automaton.fail), Counting(automaton.next_character)
+    text = ("a" * 254 + "c") * 40
+    for character in text:
+        holdback.push(character)
+    assert holdback.matched is None
+    assert automaton.fail.looks + automaton.next_character.looks <= 3 * len(text)
+
+
+def test_the_largest_set_of_stop_strings_stays_small_in_memory():
+    stops = [f"{number:02d}" + "x" * 254 for number in range(MAX_STOPS)]
+    automaton = StopAutomaton(stops)
+    states = len(automaton.next_character)
+    assert states <= MAX_STOPS * MAX_STOP_CHARACTERS
+    assert len(automaton.branches) <= MAX_STOPS
+
+
+@pytest.mark.parametrize("include_stop", [False, True])
+def test_text_without_any_first_character_passes_untouched(include_stop):
+    text = "no such character here"
+    assert Holdback(["<|", "##"], include_stop).push(text) is text
