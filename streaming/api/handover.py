@@ -8,7 +8,7 @@ from typing import Any
 
 from chatsite.handover import Answer
 from streaming.protocol.dialects.base import Encoder
-from streaming.protocol.end_state import CANCELLED, COMPLETED, ERRORED, TIMED_OUT, TRUNCATED
+from streaming.protocol.end_state import ABANDONED, CANCELLED, COMPLETED, ERRORED, TIMED_OUT, TRUNCATED
 from streaming.protocol.events import ENDED, Event
 from streaming.protocol.sse import HEARTBEAT
 from streaming.reader import Reader
@@ -18,6 +18,8 @@ from .errors import error_body
 logger = logging.getLogger(__name__)
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
+#: Somebody wanted this end: a stream says it in band, also as its first event.
+NO_FAILURE = frozenset({CANCELLED, ABANDONED})
 #: The status of a failure that is known before the first byte, by end state and, where it differs, reason.
 STATUS = {CANCELLED: 409, ERRORED: 502, TIMED_OUT: 504, TRUNCATED: 502}
 STATUS_OF_REASON = {"queue": 503, "storage": 503, "internal": 500}
@@ -27,7 +29,7 @@ RETRY_AFTER_S = b"5"
 class StreamHandover:
     """A stream of frames. ``early_s`` is how long the status waits for the first event; then it is 200.
 
-    With ``refuses`` a response that fails before that is answered with the failure's status.
+    With ``refuses`` a response that fails before its first output is answered with the failure's status.
     """
 
     def __init__(self, reader: Reader, encoder: Encoder, *, early_s: float, refuses: bool):
@@ -43,8 +45,8 @@ class StreamHandover:
                 first = await self._reader.first()
         except TimeoutError:
             return self._frames(is_silent=True)
-        if self._refuses and first is not None and first.kind == ENDED and (answer := failure_answer(first)):
-            return answer
+        if self._refuses and first and first.kind == ENDED and first.payload["end_state"] not in NO_FAILURE:
+            return failure_answer(first) or self._frames(is_silent=False)
         return self._frames(is_silent=False)
 
     async def _frames(self, is_silent: bool) -> AsyncIterator[bytes]:

@@ -29,6 +29,25 @@ async def _found(request: HttpRequest, response_id: str) -> Response:
     return response
 
 
+# Before the routes with an id: a path is taken by the first that fits.
+@v1_router.post("/responses/cancel", response=dict[str, Any])
+@page_router.post("/responses/cancel", response=dict[str, Any])
+async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
+    """Stop the response of an Idempotency-Key, also one whose request has not arrived yet."""
+    key = idempotency_key(request)
+    if key is None:
+        raise ApiError(400, "Idempotency-Key: this header is required", code="invalid_request", param="Idempotency-Key")
+    user_id = request.auth.user.pk  # type: ignore[attr-defined]
+    response = await threads.run(responses.by_key, user_id, key)
+    if response is None:
+        try:
+            response = await threads.run(responses.cancel_unknown, _unknown(request, key), _end(request))
+        except KeyTaken:
+            response = await threads.run(responses.by_key, user_id, key)
+            assert response
+    return await _stopped(request, response)
+
+
 @v1_router.get("/responses/{response_id}", response=dict[str, Any])
 @page_router.get("/responses/{response_id}", response=dict[str, Any])
 async def retrieve(request: HttpRequest, response_id: str) -> dict[str, Any]:
@@ -50,24 +69,6 @@ async def stream(request: HttpRequest, response_id: str, starting_after: str | N
 async def cancel(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """Stop a response; answers when its end is stored, and again alike when it has ended."""
     return await _stopped(request, await _found(request, response_id))
-
-
-@v1_router.post("/responses/cancel", response=dict[str, Any])
-@page_router.post("/responses/cancel", response=dict[str, Any])
-async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
-    """Stop the response of an Idempotency-Key, also one whose request has not arrived yet."""
-    key = idempotency_key(request)
-    if key is None:
-        raise ApiError(400, "Idempotency-Key: this header is required", code="invalid_request", param="Idempotency-Key")
-    user_id = request.auth.user.pk  # type: ignore[attr-defined]
-    response = await threads.run(responses.by_key, user_id, key)
-    if response is None:
-        try:
-            response = await threads.run(responses.cancel_unknown, _unknown(request, key), _end(request))
-        except KeyTaken:
-            response = await threads.run(responses.by_key, user_id, key)
-            assert response
-    return await _stopped(request, response)
 
 
 @page_router.post("/responses/{response_id}/leaving", response={204: None})

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 MAX_DEPTH = 64
 BOM = b"\xef\xbb\xbf"
@@ -39,9 +39,38 @@ def parse(body: bytes) -> Any:
     return value
 
 
+class _NotFinite(float):
+    """Stands where JSON text holds NaN, Infinity or a number too large, until its path is known."""
+
+    def __new__(cls, problem: str) -> "_NotFinite":
+        made = super().__new__(cls, "nan")
+        made.problem = problem
+        return made
+
+    problem: str
+
+
+class _Numbers:
+    """Reads what json.loads calls floats; remembers whether one was not finite."""
+
+    has_odd = False
+
+    def constant(self, name: str) -> float:
+        self.has_odd = True
+        return _NotFinite(f"{name} is not a JSON number")
+
+    def float(self, text: str) -> float:
+        value = float(text)
+        if math.isfinite(value):
+            return value
+        self.has_odd = True
+        return _NotFinite(f"the number {text[:40]} is out of range")
+
+
 def _load(text: str) -> Any:
+    numbers = _Numbers()
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=numbers.constant, parse_float=numbers.float)
     except JsonRefused:
         raise
     except json.JSONDecodeError as error:
@@ -51,6 +80,23 @@ def _load(text: str) -> Any:
     except ValueError:
         # Python refuses integers over 4,300 digits while it parses.
         raise JsonRefused("the body holds a number with too many digits") from None
+    if numbers.has_odd:
+        _refuse_odd_number(value)
+    return value
+
+
+def _refuse_odd_number(value: Any, path: str = "") -> None:
+    if isinstance(value, _NotFinite):
+        raise JsonRefused(f"{path or 'the body'}: {value.problem}", path or None)
+    for step, part in _parts(value):
+        _refuse_odd_number(part, join(path, FORBIDDEN.sub("\ufffd", step)[:80]))
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from ((str(index), part) for index, part in enumerate(value))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,17 +109,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise JsonRefused(f"the key {name!r} stands twice in one object", name)
             seen.add(key)
     return made
-
-
-def _constant(name: str) -> NoReturn:
-    raise JsonRefused(f"{name} is not a JSON number")
-
-
-def _float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise JsonRefused(f"the number {text[:40]} is out of range")
-    return value
 
 
 def _check_depth(value: Any) -> None:

@@ -16,6 +16,7 @@ from . import strict_json
 from .errors import ApiError, body_too_large, install, noted
 
 VALUE_CHARS = 80
+Problem = tuple[str, tuple[int | str, ...], ErrorDetails]
 MISSING = {"missing", "missing_argument"}
 NICER = {"missing": "this field is required", "extra_forbidden": "unknown field"}
 
@@ -52,7 +53,7 @@ class Invalid(Exception):
 
     def __init__(self, contexts: Iterable[ValidationErrorContext[Any]]):
         super().__init__("invalid request")
-        self.problems: list[tuple[str, tuple[int | str, ...], ErrorDetails]] = [
+        self.problems: list[Problem] = [
             (context.model.__ninja_param_source__, _location(context.model, problem), problem)
             for context in contexts
             for problem in context.pydantic_validation_error.errors(include_url=False, include_context=False)
@@ -78,13 +79,19 @@ def answer_invalid(request: HttpRequest, invalid: Any) -> HttpResponse:
 
 def refusal_of(request: HttpRequest, invalid: Invalid) -> ApiError:
     """One 400 that names the first field, what it must be and what was seen."""
-    source, location, problem = invalid.problems[0]
+    source, location, problem = _telling(invalid.problems)
     known = getattr(request, "json_body", None) if source == "body" else None
     path = ".".join(str(step) for step in _real_steps(location, known, problem["type"]))
     said = NICER.get(problem["type"], problem["msg"].removeprefix("Value error, "))
     plain = f"{path or source}: {said[:1].lower()}{said[1:]}"
     seen = "" if problem["type"] in MISSING else f" (got {describe(problem['input'])})"
     return ApiError(400, plain + seen, code="invalid_request", param=path or None, logged_message=plain)
+
+
+def _telling(problems: Sequence[Problem]) -> Problem:
+    """Of what is wrong with the first field: of a union's members, the one whose type the caller meant."""
+    first = [problem for problem in problems if problem[1][:1] == problems[0][1][:1]]
+    return max(first, key=lambda problem: (not problem[2]["type"].endswith("_type"), len(problem[1])))
 
 
 def describe(value: Any) -> str:

@@ -96,20 +96,23 @@ def count_tokens(bundle: TokenizerBundle, text: str) -> int:
 def carry_on(bundle: TokenizerBundle, prompt_ids: Sequence[int], shown_text: str) -> list[int]:
     """The prompt from which an engine goes on after ``shown_text``, for engines that gave us only text.
 
-    Some vocabularies put a space before a text that is encoded alone, so what is taken is the
-    first cut that decodes, after the prompt, to exactly the shown text.
+    Some vocabularies put a space before a text that is encoded alone: then it is encoded as
+    what stands in the middle of a text, if that decodes, after the prompt, to exactly the shown text.
     """
     prompt = list(prompt_ids)
     if not shown_text:
         return prompt
-    plain = encode(bundle, shown_text)
-    if _decodes_to(bundle, prompt, plain, shown_text):
-        return prompt + plain
-    if shown_text.startswith(" "):
-        shorter = encode(bundle, shown_text[1:])
-        if _decodes_to(bundle, prompt, shorter, shown_text):
-            return prompt + shorter
-    return prompt + plain
+    alone = encode(bundle, shown_text)
+    if _decodes_to(bundle, prompt, alone, shown_text):
+        return prompt + alone
+    behind = _encode_behind_newline(bundle, shown_text)
+    return prompt + (behind if _decodes_to(bundle, prompt, behind, shown_text) else alone)
+
+
+def _encode_behind_newline(bundle: TokenizerBundle, text: str) -> list[int]:
+    """The ids of a text that does not stand at the start; a newline is a token of its own everywhere."""
+    newline = encode(bundle, "\n")
+    return encode(bundle, "\n" + text)[len(newline) :]
 
 
 def _decodes_to(bundle: TokenizerBundle, prompt: list[int], ids: list[int], text: str) -> bool:

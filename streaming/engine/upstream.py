@@ -120,7 +120,7 @@ def as_engine_error(error: Exception) -> EngineError:
     # The connection: refused, reset, ended inside the body, no answer to a connect.
     if isinstance(error, (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError)):
         return EngineError("upstream_lost", "the connection to the engine was lost")
-    if not isinstance(error, aiohttp.ClientError):
+    if not isinstance(error, (aiohttp.ClientError, aiohttp.http.HttpProcessingError)):
         logger.error("reading from an engine failed", exc_info=error)
     return EngineError("upstream_protocol", "the engine's answer makes no sense")
 

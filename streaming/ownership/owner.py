@@ -122,13 +122,12 @@ class Owner:
         self.draining = True
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=drain_s)
-        for response_id, relay in list(self._relays.items()):
-            self._tails[response_id].released = True
+        for relay in list(self._relays.values()):
+            relay.tail.released = True
+            relay.tail.wake()
             relay.give_up()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=2)
-        for tail in self._tails.values():
-            tail.wake()
         if self._beating:
             self._beating.cancel()
         await self.journal.close()

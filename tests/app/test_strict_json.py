@@ -10,9 +10,9 @@ from streaming.api.strict_json import MAX_DEPTH, JsonRefused, parse
 @pytest.mark.parametrize(
     ("body", "says", "field"),
     [
-        (b'{"a": NaN}', "NaN", None),
-        (b'{"a": -Infinity}', "-Infinity", None),
-        (b'{"a": 1e999}', "out of range", None),
+        (b'{"a": NaN}', "NaN", "a"),
+        (b'{"a": -Infinity}', "-Infinity", "a"),
+        (b'{"a": [{"b": 1e999}]}', "out of range", "a.0.b"),
         (b'{"a": 1, "b": {"c": 1, "c": 2}}', "'c' stands twice", "c"),
         (b'{"a": {"b": ["ok", "\\ud83d"]}}', "surrogate", "a.b.1"),
         (b'{"a": "\\uDE00\\uD83D"}', "surrogate", "a"),

@@ -1,0 +1,105 @@
+"""The web process is killed and started again: nothing shown is lost, nothing runs for ever."""
+
+import threading
+
+import httpx
+import pytest
+
+from tests.e2e.reading import chat, eventually, read, script
+
+LIGHTHOUSES = "Tell me about lighthouses, in great detail"
+
+
+def start_and_kill(site, api, streams):
+    """Run streams until each has shown something, then kill -9 the server under them."""
+    ready = threading.Barrier(len(streams) + 1, timeout=30)
+    results = [None] * len(streams)
+
+    def run(index, question, model, policy):
+        shown = threading.Event()
+
+        def until(stream):
+            if len(stream.seqs) >= 5 and not shown.is_set():
+                shown.set()
+                ready.wait()
+            return False
+
+        headers = {"X-Disconnect-Policy": policy}
+        with httpx.Client(base_url=api.base_url, headers=api.headers, timeout=60) as client:
+            results[index] = chat(client, question, model=model, headers=headers, max_tokens=400, until=until)
+
+    threads = [threading.Thread(target=run, args=(i, *stream)) for i, stream in enumerate(streams)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    site.kill()
+    for thread in threads:
+        thread.join(30)
+    site.start()
+    return results
+
+
+@pytest.mark.engine
+def test_after_kill_9_what_was_shown_is_replayed_and_grace_goes_on(site, api):
+    question = script(outputs=[{"text": "tick "}], repeat=0, delay_s=0.01)
+    cut, aborted = start_and_kill(site, api, [(LIGHTHOUSES, "smollm2", "grace=30"), (question, "scripted", "abort")])
+    assert cut.broke
+    assert not cut.is_done
+    rest = read(api, "GET", f"/v1/responses/{cut.response_id}/stream", headers={"Last-Event-ID": cut.last_id})
+    row = site.row(cut.response_id)
+    assert rest.is_done
+    assert cut.text + rest.text == site.log_text(cut.response_id) == row["output_text"]
+    kinds = [kind for (kind,) in site.rows(
+        "SELECT kind FROM streaming_responseevent WHERE response_id = ? ORDER BY seq", cut.response_id)]  # fmt: skip
+    assert kinds.count("continued") == 1
+    assert "text" in kinds[kinds.index("continued") :]
+    assert (row["end_state"], row["epoch"], row["attempts"]) == ("completed", 2, 1)
+    whole = read(api, "GET", f"/v1/responses/{cut.response_id}/stream")
+    assert whole.text == cut.text + rest.text
+
+    row = site.row(aborted.response_id)
+    assert (row["end_state"], row["end_reason"]) == ("truncated", "relay_lost")
+    assert row["output_text"].startswith(aborted.text)
+    replay = read(api, "GET", f"/v1/responses/{aborted.response_id}/stream")
+    assert replay.text.startswith(aborted.text)
+    assert replay.error["end_state"] == "truncated"
+    assert site.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL") == [(0,)]
+
+
+@pytest.mark.engine
+def test_a_grace_response_that_nobody_comes_back_for_is_abandoned(site, api):
+    (cut,) = start_and_kill(site, api, [(LIGHTHOUSES, "smollm2", "grace=1")])
+    row = eventually(lambda: (r := site.row(cut.response_id))["end_state"] and r)
+    assert row["end_state"] in {"abandoned", "completed"}
+    eventually(lambda: site.slots_busy() == 0, timeout_s=1)
+
+
+def test_sigterm_detaches_readers_and_the_next_process_goes_on(site, api):
+    question = script(outputs=[{"text": f"w{i} "} for i in range(300)], delay_s=0.02)
+    thread_result = []
+
+    def until(stream):
+        if len(stream.seqs) == 5:
+            site.web.popen.terminate()
+        return False
+
+    headers = {"X-Disconnect-Policy": "grace=30"}
+    worker = threading.Thread(target=lambda: thread_result.append(chat(api, question, headers=headers, until=until)))
+    worker.start()
+    worker.join(30)
+    assert site.web.end() == 0
+    (cut,) = thread_result
+    assert cut.error["code"] == "stream_detached"
+    assert cut.error["resumable"] is True
+    assert cut.error["last_event_id"] == cut.last_id
+    site.start()
+    rest = read(api, "GET", f"/v1/responses/{cut.response_id}/stream", headers={"Last-Event-ID": cut.last_id})
+    assert rest.is_done
+    assert cut.text + rest.text == site.log_text(cut.response_id)
+
+
+def test_a_second_web_process_on_one_sqlite_file_is_refused(site):
+    second = site._process("serve", "--port", "0", log="second.log")
+    assert second.popen.wait(30) == 1
+    assert any("only one web process" in line for line in second.lines)
+    assert not any("Traceback" in line for line in second.lines)

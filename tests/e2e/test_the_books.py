@@ -1,0 +1,52 @@
+"""The last test: the database kept through all end-to-end tests, straight from its file."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.e2e.reading import chat, eventually, script
+
+AT_LEAST = 200
+
+
+def test_the_books_hold_one_end_each_for_every_response_of_the_suite(site, api):
+    (count,) = site.rows("SELECT COUNT(*) FROM streaming_response")[0]
+    question = script(outputs=[{"text": "tick "}], repeat=3, delay_s=0.01)
+    with ThreadPoolExecutor(20) as threads:
+        list(threads.map(lambda _: chat(api, question), range(max(20, AT_LEAST - count))))
+    eventually(lambda: site.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL") == [(0,)], 40)
+
+    assert site.rows("SELECT COUNT(*) FROM streaming_response")[0][0] >= AT_LEAST
+    assert site.rows("SELECT id FROM streaming_response WHERE state != 'ended' OR ended_at IS NULL") == []
+    assert (
+        site.rows(
+            "SELECT r.id FROM streaming_response r WHERE 1 != (SELECT COUNT(*) FROM streaming_responseevent e"
+            " WHERE e.response_id = r.id AND e.kind = 'ended')"
+        )
+        == []
+    )
+    assert (
+        site.rows(
+            "SELECT r.id FROM streaming_response r WHERE r.last_seq != (SELECT MAX(seq) FROM streaming_responseevent e"
+            " WHERE e.response_id = r.id) OR r.last_seq != (SELECT COUNT(*) FROM streaming_responseevent e"
+            " WHERE e.response_id = r.id)"
+        )
+        == []
+    )
+    assert (
+        site.rows(
+            "SELECT r.id FROM streaming_response r JOIN streaming_responseevent e ON e.response_id = r.id"
+            " AND e.kind = 'ended' WHERE e.seq != r.last_seq OR json_extract(e.payload, '$.end_state') != r.end_state"
+        )
+        == []
+    )
+    assert (
+        site.rows(
+            "SELECT id FROM streaming_response"
+            " WHERE NOT (delivered_tokens <= sent_tokens AND sent_tokens <= generated_tokens)"
+        )
+        == []
+    )
+    assert site.rows("SELECT id FROM streaming_response WHERE prompt_ids IS NOT NULL") == []
+    for response_id, output_text in site.rows("SELECT id, output_text FROM streaming_response"):
+        assert site.log_text(response_id) == output_text
+    states = {state for (state,) in site.rows("SELECT DISTINCT end_state FROM streaming_response")}
+    assert {"completed", "cancelled", "abandoned", "errored", "truncated", "rejected"} <= states

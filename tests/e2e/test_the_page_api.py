@@ -1,0 +1,188 @@
+"""What the page does, without a browser: conversations, answers, superseding, regenerating, following."""
+
+import threading
+from contextlib import closing
+
+import httpx
+
+from tests.e2e.reading import Stream, eventually, read, script
+
+ENDLESS = {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.01}
+
+
+def conversation(page) -> str:
+    return page.post("/api/conversations", json={}).json()["id"]
+
+
+def ask(page, conversation_id, text=None, until=lambda stream: False, headers=None, **body) -> Stream:
+    body = {"model": "scripted", **({"text": text} if text else {}), **body}
+    return read(
+        page, "POST", f"/api/conversations/{conversation_id}/messages", json=body, headers=headers or {}, until=until
+    )
+
+
+def thread(page, conversation_id) -> list[dict]:
+    return page.get(f"/api/conversations/{conversation_id}").json()["messages"]
+
+
+class Background(threading.Thread):
+    """A stream that another thread reads, as a second tab does."""
+
+    def __init__(self, page, *args, **kwargs):
+        super().__init__(daemon=True)
+        self.shown = threading.Event()
+        self.stream: Stream | None = None
+        self._call = lambda: ask(page, *args, until=self._seen, **kwargs)
+        self.start()
+
+    def _seen(self, stream) -> bool:
+        if len(stream.seqs) >= 4:
+            self.shown.set()
+        return False
+
+    def run(self):
+        self.stream = self._call()
+
+    def result(self) -> Stream:
+        self.join(30)
+        assert self.stream
+        return self.stream
+
+
+def test_a_question_is_answered_in_the_responses_dialect_and_stored(page):
+    chat = conversation(page)
+    stream = ask(page, chat, script(outputs=[{"text": "Hello "}, {"text": "you"}], delay_s=0.02))
+    names = [item["type"] for item in stream.data]
+    assert names[0] == "response.created"
+    assert names[-1] == "response.completed"
+    created = stream.data[0]["response"]
+    assert created["id"] == stream.response_id
+    assert created["conversation_id"] == chat
+    question, answer = thread(page, chat)
+    assert created["user_message_id"] == question["id"]
+    assert created["message_id"] == answer["id"]
+    assert (answer["parent"], answer["role"], answer["text"]) == (question["id"], "assistant", "Hello you")
+    assert answer["response"]["end_state"] == "completed"
+    assert stream.text == "Hello you"
+
+
+def test_the_model_sees_the_thread_so_far(site, page):
+    chat = conversation(page)
+    ask(page, chat, "first question", max_tokens=16)
+    ask(page, chat, "second question", max_tokens=16)
+    prompts = [row["prompt_tokens"] for row in (m["response"]["usage"] for m in thread(page, chat)[1::2])]
+    assert prompts[1] > prompts[0] + 16
+    assert [message["role"] for message in thread(page, chat)] == ["user", "assistant"] * 2
+    assert page.get("/api/conversations").json()["data"][0]["title"] == "first question"
+
+
+def test_a_new_message_stops_the_running_answer_first(site, page):
+    chat = conversation(page)
+    with closing(site.page("ann")) as other:
+        running = Background(other, chat, script(**ENDLESS))
+        assert running.shown.wait(20)
+        second = ask(page, chat, script(outputs=[{"text": "second"}]))
+    assert second.text == "second"
+    last = running.result().data[-1]["response"]
+    assert (last["end_state"], last["end_reason"]) == ("cancelled", "superseded")
+    first_question, first_answer, second_question, second_answer = thread(page, chat)
+    assert first_answer["text"].startswith("tick tick")
+    assert second_question["parent"] == first_answer["id"]
+    assert second_answer["text"] == "second"
+
+
+def test_a_repeated_post_with_one_key_supersedes_nothing(site, page):
+    chat = conversation(page)
+    headers = {"Idempotency-Key": "page-repeat"}
+    question = script(outputs=[{"text": "tick "}], repeat=20, delay_s=0.03)
+    with closing(site.page("ann")) as other:
+        running = Background(other, chat, question, headers=headers)
+        assert running.shown.wait(20)
+        again = ask(page, chat, question, headers=headers)
+    assert again.response_id == running.result().response_id
+    assert again.text == running.result().text == "tick " * 20
+    assert len(thread(page, chat)) == 2
+
+
+def test_two_messages_at_the_same_time_both_end_and_nothing_hangs(site, page):
+    chat = conversation(page)
+    question = script(outputs=[{"text": "tick "}], repeat=5, delay_s=0.01)
+    with closing(site.page("ann")) as one, closing(site.page("ann")) as two:
+        results = [Background(client, chat, question).result() for client in (one, two)]
+        both = [Background(client, chat, question) for client in (one, two)]
+        results += [background.result() for background in both]
+    assert {stream.status for stream in results} <= {200, 409}
+    eventually(lambda: not page.get("/api/conversations").json()["data"][0]["running"])
+
+
+def test_stop_in_the_page_tells_the_servers_figures(page, site):
+    chat = conversation(page)
+    with closing(site.page("ann")) as other:
+        running = Background(other, chat, script(**ENDLESS))
+        assert running.shown.wait(20)
+        (live,) = [c["running"] for c in page.get("/api/conversations").json()["data"] if c["id"] == chat]
+        stopped = page.post(f"/api/responses/{live}/cancel").json()
+    assert (stopped["end_state"], stopped["end_reason"]) == ("cancelled", "user")
+    assert stopped["stop"]["generated_tokens"] >= stopped["stop"]["sent_tokens"] > 0
+    assert running.result().data[-1]["response"]["stop"]["abort_proven"] is True
+    assert thread(page, chat)[1]["response"]["stop"] == stopped["stop"]
+
+
+def test_regenerating_makes_a_second_answer_beside_the_first(page):
+    chat = conversation(page)
+    ask(page, chat, script(outputs=[{"text": "one"}]))
+    question, first = thread(page, chat)
+    again = ask(page, chat, regenerate=question["id"])
+    assert again.text == "one"
+    answers = [message for message in thread(page, chat) if message["role"] == "assistant"]
+    assert [answer["parent"] for answer in answers] == [question["id"]] * 2
+    wrong = page.post(f"/api/conversations/{chat}/messages", json={"regenerate": first["id"]})
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "regenerate")
+
+
+def test_a_reload_in_mid_answer_goes_on_from_the_threads_cursor(page):
+    chat = conversation(page)
+    words = [{"text": f"w{i} "} for i in range(80)]
+    first = ask(page, chat, script(outputs=words, delay_s=0.01), until=lambda s: len(s.seqs) >= 6)
+    answer = thread(page, chat)[1]
+    response = answer["response"]
+    assert response["end_state"] is None
+    rest = read(
+        page, "GET", f"/api/responses/{response['id']}/stream", headers={"Last-Event-ID": response["last_event_id"]}
+    )
+    assert answer["text"] + rest.text == "".join(word["text"] for word in words)
+    assert answer["text"].startswith(first.text)
+
+
+def test_saying_goodbye_frees_the_engine_sooner(site, page):
+    chat = conversation(page)
+    stream = ask(page, chat, script(**ENDLESS), until=lambda s: len(s.seqs) >= 4)
+    token = page.headers["X-CSRFToken"]
+    with httpx.Client(base_url=page.base_url, cookies=page.cookies) as beacon:
+        said = beacon.post(f"/api/responses/{stream.response_id}/leaving", data={"csrfmiddlewaretoken": token})
+        assert said.status_code == 204
+    row = eventually(lambda: (r := site.row(stream.response_id))["end_state"] and r, timeout_s=9)
+    assert (row["end_state"], row["end_reason"]) == ("abandoned", "disconnected")
+
+
+def test_deleting_a_conversation_stops_its_answer_and_leaves_no_text(site, page):
+    chat = conversation(page)
+    with closing(site.page("ann")) as other:
+        running = Background(other, chat, script(**ENDLESS))
+        assert running.shown.wait(20)
+        assert page.delete(f"/api/conversations/{chat}").status_code == 204
+        last = running.result().data[-1]["response"]
+    assert (last["end_state"], last["end_reason"]) == ("cancelled", "deleted")
+    assert site.rows("SELECT COUNT(*) FROM streaming_response WHERE conversation_id = ?", chat) == [(0,)]
+    assert site.rows(
+        "SELECT COUNT(*) FROM streaming_responseevent WHERE response_id = ?", running.result().response_id
+    ) == [(0,)]
+
+
+def test_page_and_api_never_accept_each_others_credentials(site, page, api):
+    chat = conversation(page)
+    assert api.get("/api/conversations").status_code == 401
+    assert page.get("/v1/models").status_code == 401
+    with httpx.Client(base_url=page.base_url, cookies=page.cookies) as without_token:
+        answer = without_token.post(f"/api/conversations/{chat}/messages", json={"text": "hi"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "csrf_failed")
