@@ -8,3 +8,5 @@ DATA_DIR = Path(tempfile.mkdtemp(prefix="chatsite-test-"))
 # Before Django reads its settings: no test may touch a developer's data.
 os.environ.setdefault("MODEL_DIR", str(Path(__file__).resolve().parent.parent / "var" / "models"))
 os.environ["DATA_DIR"] = str(DATA_DIR)
+
+pytest_plugins = ["tests.plugins.no_skips"]

@@ -55,6 +55,7 @@ class Relay:
         self._interrupted: End | None = None
         self._given_up = False
         self._patience_s = job.policy.patience_s
+        self._readers = 0
         self._unattended_from: int | None = None
         self._attempt_task: asyncio.Task[End] | None = None
         self._watch: Watch | None = None
@@ -88,7 +89,7 @@ class Relay:
 
     def stop(self, end: End) -> None:
         """A person asks: as interrupt, and the time until the engine's proof is measured."""
-        if self._interrupted is None:
+        if self._interrupted is None and not (self._attempt_task and self._attempt_task.done()):
             self.figures.stop_at = asyncio.get_running_loop().time()
         self.interrupt(end)
 
@@ -154,12 +155,19 @@ class Relay:
                     if stream.finished:
                         break
                     if self.tail.pending_bytes > PENDING_BYTES_MAX:
-                        await self.tail.room()
+                        await self._room()
         except asyncio.CancelledError:
             await self._prove_abort(engine, request)
             raise
         if not stream.finished:
             raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
+
+    async def _room(self) -> None:
+        """Wait for the journal; the engine is not idle meanwhile, we do not ask it for more."""
+        assert self._watch
+        self._watch.drop("idle")
+        await self.tail.room()
+        self._watch.start("idle", self._limits.idle_s)
 
     def _take(self, stream: ResponseStream, output: EngineOutput) -> None:
         assert self._watch
@@ -247,9 +255,12 @@ class Relay:
 
     def _readers_changed(self) -> None:
         assert self._watch
-        if self.tail.readers:
-            self._watch.drop(ABANDONED)
+        came = self.tail.readers > self._readers
+        self._readers = self.tail.readers
+        if came:
             self._patience_s = self.job.policy.patience_s
+        if self._readers:
+            self._watch.drop(ABANDONED)
             self._unattended_from = None
             return
         if self._unattended_from is None:

@@ -84,6 +84,7 @@ class Bench:
 @pytest.fixture
 async def bench(user, row, settings):
     """A started owner; what it left behind is taken away at the end."""
+    settings.UNATTENDED_TOKENS = 10**9
     owner_module.current.cache_clear()
     owner = owner_module.current()
     await owner.start()

@@ -99,8 +99,7 @@ async def test_one_response_that_cannot_be_stored_does_not_harm_the_others(bench
     assert (bad_row.end_state, bad_row.end_reason) == ("errored", "internal")
 
 
-async def test_a_relay_waits_while_too_much_is_pending(bench, engine, settings):
-    settings.UNATTENDED_TOKENS = 100_000
+async def test_a_relay_waits_while_too_much_is_pending(bench, engine):
     script = {"outputs": [{"gate": "g"}, {"text": "x"}], "repeat": 8000}
     response, tail = await bench.ask(script)
     await engine.until(lambda e: e.running.total() == 1)

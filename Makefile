@@ -1,0 +1,11 @@
+# Owns the commands that a person types; what they do stands in deploy/setup. Settings come from the environment.
+.PHONY: run test check bench clean
+
+# ARGS go on to pytest or the bench: make test ARGS="tests/setup -k gguf"
+run test check bench:
+	@exec sh deploy/setup/start.sh $@ $(ARGS)
+
+# Everything that the other targets made, but for the data in DATA_DIR.
+clean:
+	rm -rf .venv frontend/node_modules frontend/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

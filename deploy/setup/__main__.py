@@ -1,0 +1,63 @@
+"""Owns the way in: `python -m deploy.setup run|test|check|bench`, by any Python first, then by that of `.venv`."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from deploy.setup import locks, ports, venv
+from deploy.setup.console import SetupError, failures_in_one_line
+from deploy.setup.places import PYTHON, ROOT, VENV
+
+REQUIREMENTS = {
+    "run": ("requirements.txt",),
+    "bench": ("requirements.txt", "requirements-dev.txt"),
+    "check": ("requirements.txt", "requirements-dev.txt"),
+    "test": ("requirements.txt", "requirements-dev.txt"),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    command, args = argv[0], argv[1:]
+    with failures_in_one_line(command):
+        if command not in REQUIREMENTS:
+            raise SetupError(f"there is only {', '.join(REQUIREMENTS)}")
+        os.chdir(ROOT)
+        if os.path.realpath(sys.prefix) != os.path.realpath(VENV):
+            _continue_in_venv(command, argv)
+        return _carry_out(command, args)
+
+
+def _continue_in_venv(command: str, argv: Sequence[str]) -> NoReturn:
+    """Everything but making the environment happens inside it; the process stays the same one for `make`."""
+    venv.require_posix()
+    if command == "run":
+        ports.page_address()  # a port that is taken is said at once, not after an installation
+    with locks.waiting_lock(ROOT, "its own set-up"):
+        venv.ensure(REQUIREMENTS[command])
+    os.execv(PYTHON, [str(PYTHON), "-m", "deploy.setup", *argv])
+
+
+def _carry_out(command: str, args: Sequence[str]) -> int:
+    if command == "run":
+        from deploy.setup.run import run
+
+        return run()
+    if command == "check":
+        from deploy.setup.checks import check
+
+        return check()
+    from deploy.setup import suites
+
+    return suites.test(args) if command == "test" else suites.bench(args)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""Owns the addresses of this run: the page's, checked before anything long starts, and free ones for what is inside."""
+
+import os
+import socket
+from dataclasses import dataclass
+
+from deploy.setup.console import SetupError
+from deploy.setup.places import number
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8000
+
+
+@dataclass(frozen=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """How a browser on this machine reaches it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def page_address() -> Address:
+    return claim(os.environ.get("HOST") or DEFAULT_HOST, number("PORT", DEFAULT_PORT, 0, 65_535))
+
+
+def claim(host: str, port: int) -> Address:
+    """The address that web will listen on; port 0 takes a free one. Raises when something else listens there."""
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise SetupError(f"HOST {host!r} is no address of this machine: {error.strerror}") from error
+    with socket.socket(family, kind) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(where)
+        except OSError as error:
+            hint = f"choose another with PORT={port + 1} make run"
+            raise SetupError(f"port {port} of {host} cannot be used ({error.strerror}): {hint}") from error
+        return Address(host, listener.getsockname()[1])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody has now. All are held at once, so that they differ."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports

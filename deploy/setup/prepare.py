@@ -1,0 +1,28 @@
+"""Owns what database and static files need before the processes start, in one Django process. Safe to repeat."""
+
+import os
+
+import django
+from django.core.management import call_command
+
+from deploy.setup.places import demo_model
+
+MODEL_NAME = "smollm2-135m-instruct"
+
+
+def main() -> None:
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=1)
+    call_command("collectstatic", interactive=False, verbosity=1)
+    call_command(
+        "add_engine",
+        name="local",
+        kind="llamacpp",
+        url=f"http://127.0.0.1:{os.environ['ENGINE_PORT']}",
+        model=MODEL_NAME,
+        tokenizer=str(demo_model().tokenizer),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Owns `make test` and `make bench`: their set-up and the commands that run them. The tests are in tests/, bench/."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.setup import frontend, locks, model, tokenizer
+from deploy.setup.console import say
+from deploy.setup.places import FRONTEND, PYTHON, ROOT, demo_model
+
+
+def test(args: Sequence[str]) -> int:
+    """The page's unit tests, then pytest with `args`; both run, the first failure's code counts."""
+    node_env = _set_up()
+    say("==> Testing the page")
+    page = _call(["npm", "test"], FRONTEND, node_env)
+    say("==> Testing everything else")
+    env = node_env | {"MODEL_DIR": str(demo_model().folder.parent)}
+    return _call([str(PYTHON), "-m", "pytest", *args], ROOT, env) or page
+
+
+def bench(args: Sequence[str]) -> int:
+    return _call([str(PYTHON), "-m", "bench", *args], ROOT, _set_up())
+
+
+def _set_up() -> dict[str, str]:
+    with locks.waiting_lock(ROOT, "its own set-up"):
+        model.ensure(demo_model())
+        tokenizer.ensure(demo_model())
+        return frontend.ensure()
+
+
+def _call(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> int:
+    return abs(subprocess.run(argv, cwd=cwd, env=os.environ | env, check=False).returncode)
