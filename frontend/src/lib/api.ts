@@ -1,0 +1,99 @@
+// Owns the JSON calls of the page (everything but streams and cancel). Keeps nothing.
+import { goToLogin } from './boot';
+import type { Env } from './stream/env';
+import type { FailureDetail } from './stream/protocol';
+import { readRefusal, type Refusal } from './stream/refusal';
+
+export interface ConversationRow {
+  id: string;
+  title: string;
+  model: string | null;
+  updated_at: string;
+  running: string | null;
+}
+
+export interface ModelRow {
+  id: string;
+  context_tokens: number;
+}
+
+export interface StoredResponse {
+  id: string;
+  state: string;
+  end_state: string | null;
+  end_reason: string | null;
+  finish_reason: string | null;
+  error: FailureDetail | null;
+  model: string | null;
+  usage: unknown;
+  stop: unknown;
+  ttft_ms: number | null;
+  duration_ms: number | null;
+  last_event_id: string | null;
+}
+
+export interface StoredMessage {
+  id: string;
+  parent: string | null;
+  role: string;
+  text: string;
+  created_at: string;
+  response: StoredResponse | null;
+}
+
+export interface StoredConversation {
+  id: string;
+  title: string;
+  model: string | null;
+  messages: StoredMessage[];
+}
+
+export class ApiError extends Error {
+  constructor(readonly refusal: Refusal) {
+    super(refusal.message || `HTTP ${refusal.status}`);
+  }
+}
+
+export class Api {
+  constructor(private readonly env: Env) {}
+
+  conversations(before: string | null = null): Promise<{ data: ConversationRow[]; next: string | null }> {
+    const query = before === null ? '' : `?before=${encodeURIComponent(before)}`;
+    return this.#json('GET', `/api/conversations${query}`);
+  }
+
+  conversation(id: string): Promise<StoredConversation> {
+    return this.#json('GET', `/api/conversations/${encodeURIComponent(id)}`);
+  }
+
+  createConversation(): Promise<ConversationRow> {
+    return this.#json('POST', '/api/conversations', {});
+  }
+
+  renameConversation(id: string, title: string): Promise<ConversationRow> {
+    return this.#json('PATCH', `/api/conversations/${encodeURIComponent(id)}`, { title });
+  }
+
+  async deleteConversation(id: string): Promise<void> {
+    await this.#send('DELETE', `/api/conversations/${encodeURIComponent(id)}`);
+  }
+
+  models(): Promise<{ data: ModelRow[] }> {
+    return this.#json('GET', '/api/models');
+  }
+
+  async #json<T>(method: string, url: string, body?: unknown): Promise<T> {
+    return (await (await this.#send(method, url, body)).json()) as T;
+  }
+
+  async #send(method: string, url: string, body?: unknown): Promise<Response> {
+    const headers: Record<string, string> = { Accept: 'application/json' };
+    if (method !== 'GET') headers['X-CSRFToken'] = this.env.csrfToken();
+    if (body !== undefined) headers['Content-Type'] = 'application/json';
+    const init: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store' };
+    const response = await this.env.fetch(url, body === undefined ? init : { ...init, body: JSON.stringify(body) });
+    if (response.ok) return response;
+    if (response.status === 401) goToLogin();
+    throw new ApiError(await readRefusal(response));
+  }
+}

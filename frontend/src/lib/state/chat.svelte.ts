@@ -1,0 +1,111 @@
+// Owns the whole page's state: which conversation is open, which are kept alive, the address bar. Draws nothing.
+import { Api, type ModelRow } from '../api';
+import { csrfToken } from '../boot';
+import { browserEnv } from '../stream/env';
+import { Conversation } from './conversation.svelte';
+import { ConversationList } from './list.svelte';
+
+const PATH = /^\/c\/([^/]+)\/?$/;
+
+export class Chat {
+  readonly #env = browserEnv(csrfToken);
+  readonly #api = new Api(this.#env);
+  readonly list = new ConversationList(this.#api);
+  /** Conversations opened so far; an answer goes on being read while another one is shown. */
+  readonly #open = new Map<string, Conversation>();
+  models: ModelRow[] = $state.raw([]);
+  model: string | null = $state(null);
+  notice: string | null = $state(null);
+  shown: Conversation = $state.raw(this.#blank());
+
+  start(): void {
+    this.#followAddress();
+    window.addEventListener('popstate', () => this.#followAddress());
+    window.addEventListener('pagehide', () => this.#leave());
+    document.addEventListener('visibilitychange', () => !document.hidden && this.refreshList());
+    this.refreshList();
+    void this.#api.models().then(
+      ({ data }) => (this.models = data),
+      () => undefined,
+    );
+  }
+
+  now_ms(): number {
+    return this.#env.clock.now();
+  }
+
+  openNew(): void {
+    if (location.pathname !== '/') history.pushState(null, '', '/');
+    this.shown = this.#blank();
+  }
+
+  open(id: string): void {
+    if (this.shown.id === id) return;
+    history.pushState(null, '', `/c/${id}`);
+    this.#show(id);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.attempt(() => this.list.remove(id));
+    this.#open.get(id)?.detach();
+    this.#open.delete(id);
+    if (this.shown.id === id) this.openNew();
+  }
+
+  chooseModel(id: string): void {
+    this.model = id;
+    this.shown.model = id;
+  }
+
+  refreshList(): void {
+    void this.list.refresh().catch(() => undefined); // shown again with the next change
+  }
+
+  /** Says so when a small action failed; the page itself goes on. */
+  async attempt(action: () => Promise<void>): Promise<void> {
+    try {
+      await action();
+    } catch (error) {
+      this.notice = error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  #blank(): Conversation {
+    const hooks = { onCreated: (made: Conversation) => this.#created(made), onChanged: () => this.refreshList() };
+    const conversation = new Conversation(this.#env, this.#api, hooks, null);
+    conversation.model = this.model;
+    return conversation;
+  }
+
+  #created(conversation: Conversation): void {
+    this.#open.set(conversation.id!, conversation);
+    if (this.shown === conversation) history.pushState(null, '', `/c/${conversation.id}`);
+    this.refreshList();
+  }
+
+  #followAddress(): void {
+    const id = PATH.exec(location.pathname)?.[1];
+    if (id === undefined) this.shown = this.#blank();
+    else if (this.shown.id !== id) this.#show(decodeURIComponent(id));
+  }
+
+  #show(id: string): void {
+    let conversation = this.#open.get(id);
+    if (!conversation) {
+      conversation = this.#blank();
+      conversation.id = id;
+      this.#open.set(id, conversation);
+    }
+    this.shown = conversation;
+    void conversation.load();
+  }
+
+  /** Tells the server that this page is going, so that it need not wait long for a reader to come back. */
+  #leave(): void {
+    for (const conversation of this.#open.values()) {
+      for (const id of conversation.runningIds()) {
+        navigator.sendBeacon(`/api/responses/${id}/leaving`, new URLSearchParams({ csrfmiddlewaretoken: csrfToken() }));
+      }
+    }
+  }
+}

@@ -1,0 +1,157 @@
+// Owns one open conversation: loading it, sending, asking again, stopping. The list of all is not here.
+import { ApiError, type Api, type StoredConversation } from '../api';
+import { goToLogin } from '../boot';
+import type { Env } from '../stream/env';
+import { NEW_ANSWER, type Answer } from './answer';
+import { dropDraft, keepDraft } from './drafts';
+import { Run } from './run.svelte';
+import { newRoot, treeOf, Turn } from './turns.svelte';
+
+export interface ConversationHooks {
+  onCreated(conversation: Conversation): void;
+  onChanged(): void;
+}
+
+export class Conversation {
+  id: string | null = $state(null);
+  root = $state.raw(newRoot());
+  loading: 'no' | 'yes' | 'failed' | 'missing' = $state('no');
+  model: string | null = $state(null);
+  readonly turns = $derived(this.root.path());
+  /** The answer that the status line speaks of: the newest one shown. */
+  readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
+  readonly running = $derived(this.current?.run?.running ?? false);
+
+  constructor(
+    private readonly env: Env,
+    private readonly api: Api,
+    private readonly hooks: ConversationHooks,
+    id: string | null,
+  ) {
+    this.id = id;
+  }
+
+  async load(): Promise<void> {
+    if (this.id === null || this.loading === 'yes' || this.#runs().length > 0) return;
+    this.loading = 'yes';
+    try {
+      this.#show(await this.api.conversation(this.id));
+      this.loading = 'no';
+    } catch (error) {
+      const missing = error instanceof ApiError && error.refusal.status === 404;
+      this.loading = missing ? 'missing' : 'failed';
+    }
+  }
+
+  async send(text: string, from: Turn | null = null): Promise<void> {
+    const parent = from ?? this.turns.at(-1) ?? this.root;
+    const user = parent.add(new Turn(parent, 'user', text, null));
+    await this.#answer(user, { text, parent: parent.id });
+  }
+
+  /** A new answer in place of this one; the old one stays reachable as a branch, unless it never was stored. */
+  async again(turn: Turn): Promise<void> {
+    const user = turn.parent;
+    if (!user || user.role !== 'user') return;
+    if (turn.id === null) user.remove(turn);
+    if (user.id !== null) await this.#answer(user, { regenerate: user.id });
+    else await this.#answer(user, { text: user.text, parent: user.parent?.id ?? null });
+  }
+
+  /** Takes a message that was never stored out again, so that it can be changed. */
+  takeBack(turn: Turn): string {
+    const user = turn.parent;
+    if (!user?.parent) return '';
+    user.parent.remove(user);
+    return user.text;
+  }
+
+  stop(): void {
+    void this.current?.run?.stop();
+  }
+
+  /** The responses that somebody is still reading here. */
+  runningIds(): string[] {
+    return this.#runs().flatMap((run) => run.latest.responseId ?? []);
+  }
+
+  detach(): void {
+    for (const run of this.#runs()) run.detach();
+  }
+
+  #runs(): Run[] {
+    return this.root.all().flatMap((turn) => (turn.run && !turn.run.latest.closed ? [turn.run] : []));
+  }
+
+  async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string }): Promise<void> {
+    const run = new Run(this.env, NEW_ANSWER);
+    const turn = user.add(new Turn(user, 'assistant', '', run));
+    const draftOf = this.id;
+    keepDraft(draftOf, body.text ?? '');
+    if (this.id === null && !(await this.#create(run))) return;
+    const target = {
+      kind: 'post' as const,
+      url: `/api/conversations/${this.id}/messages`,
+      body: { ...body, model: this.model },
+      key: crypto.randomUUID(),
+    };
+    run.start(target, {
+      ...this.#hooks(),
+      onKnown: (answer) => {
+        if (body.text !== undefined) dropDraft(draftOf, body.text);
+        this.#learnIds(user, turn, answer);
+      },
+      onLogin: () => {
+        keepDraft(this.id, body.text ?? '');
+        goToLogin();
+      },
+    });
+  }
+
+  async #create(run: Run): Promise<boolean> {
+    try {
+      const { id } = await this.api.createConversation();
+      this.id = id;
+      this.hooks.onCreated(this);
+      return true;
+    } catch (error) {
+      run.refuse(error instanceof ApiError ? error.refusal : null);
+      return false;
+    }
+  }
+
+  #learnIds(user: Turn, turn: Turn, answer: Answer): void {
+    user.id ??= answer.userMessageId;
+    turn.id ??= answer.messageId;
+    this.hooks.onChanged();
+  }
+
+  #show(stored: StoredConversation): void {
+    this.root = treeOf(stored.messages, this.env);
+    for (const turn of this.root.all()) {
+      if (turn.run && !turn.run.answer.closed) this.#follow(turn.run, stored, turn.id);
+    }
+  }
+
+  #follow(run: Run, stored: StoredConversation, messageId: string | null): void {
+    const response = stored.messages.find((message) => message.id === messageId)?.response;
+    if (!response) return;
+    const target = { kind: 'follow' as const, responseId: response.id, lastEventId: response.last_event_id };
+    run.start(target, { ...this.#hooks(), onKnown: () => undefined, onLogin: goToLogin });
+  }
+
+  #hooks() {
+    return {
+      onClosed: (answer: Answer) => {
+        this.hooks.onChanged();
+        // Stored, but ended before a stream could say under which ids.
+        if (answer.accepted && answer.messageId === null) void this.load();
+      },
+      onGone: () => {
+        this.detach();
+        this.root = newRoot();
+        void this.load();
+      },
+    };
+  }
+}

@@ -1,0 +1,67 @@
+// Owns the list of conversations: pages of it, renaming, deleting, grouping by day. Opens none.
+import type { Api, ConversationRow } from '../api';
+import { words } from '../words';
+
+export interface Group {
+  name: string;
+  rows: ConversationRow[];
+}
+
+export class ConversationList {
+  rows: ConversationRow[] = $state.raw([]);
+  next: string | null = $state(null);
+  loaded = $state(false);
+  readonly groups = $derived(groupByDay(this.rows, new Date()));
+
+  constructor(private readonly api: Api) {}
+
+  async refresh(): Promise<void> {
+    const page = await this.api.conversations();
+    const fresh = new Set(page.data.map((row) => row.id));
+    const oldest = page.data.at(-1)?.updated_at ?? '';
+    // Pages that were loaded further down stay; what vanished from the first page is gone.
+    const further = page.next === null ? [] : this.rows.filter((row) => !fresh.has(row.id) && row.updated_at < oldest);
+    this.rows = [...page.data, ...further];
+    if (further.length === 0) this.next = page.next;
+    this.loaded = true;
+  }
+
+  async more(): Promise<void> {
+    if (this.next === null) return;
+    const page = await this.api.conversations(this.next);
+    const known = new Set(this.rows.map((row) => row.id));
+    this.rows = [...this.rows, ...page.data.filter((row) => !known.has(row.id))];
+    this.next = page.next;
+  }
+
+  titleOf(id: string | null): string {
+    return this.rows.find((row) => row.id === id)?.title ?? '';
+  }
+
+  async rename(id: string, title: string): Promise<void> {
+    this.rows = this.rows.map((row) => (row.id === id ? { ...row, title } : row));
+    await this.api.renameConversation(id, title);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.api.deleteConversation(id);
+    this.rows = this.rows.filter((row) => row.id !== id);
+  }
+}
+
+export function groupByDay(rows: ConversationRow[], now: Date): Group[] {
+  const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  const day_ms = 86_400_000;
+  const limits: [string, number][] = [
+    [words.today, today],
+    [words.yesterday, today - day_ms],
+    [words.lastWeek, today - 7 * day_ms],
+    [words.older, -Infinity],
+  ];
+  const groups = limits.map(([name]): Group => ({ name, rows: [] }));
+  for (const row of rows) {
+    const at_ms = Date.parse(row.updated_at) || 0;
+    groups[limits.findIndex(([, from]) => at_ms >= from)]!.rows.push(row);
+  }
+  return groups.filter((group) => group.rows.length > 0);
+}

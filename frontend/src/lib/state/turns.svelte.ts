@@ -1,0 +1,75 @@
+// Owns the tree of a conversation's messages and which path through it is shown. Talks to nobody.
+import type { StoredMessage, StoredResponse } from '../api';
+import type { Env } from '../stream/env';
+import { readResponse, sequenceOfEventId } from '../stream/protocol';
+import { NEW_ANSWER, reduce, type Answer } from './answer';
+import { Run } from './run.svelte';
+
+let nextKey = 1;
+
+/** One message: a person's text, or an answer with its run. */
+export class Turn {
+  readonly key = nextKey++;
+  id: string | null = $state(null);
+  children: Turn[] = $state.raw([]);
+  chosen = $state(0);
+
+  constructor(
+    readonly parent: Turn | null,
+    readonly role: 'root' | 'user' | 'assistant',
+    readonly text: string,
+    readonly run: Run | null,
+  ) {}
+
+  add(child: Turn): Turn {
+    this.children = [...this.children, child];
+    this.chosen = this.children.length - 1;
+    return child;
+  }
+
+  remove(child: Turn): void {
+    this.children = this.children.filter((other) => other !== child);
+    this.chosen = Math.max(0, this.children.length - 1);
+  }
+
+  /** The messages from here on, along the chosen children. */
+  path(): Turn[] {
+    const turns: Turn[] = [];
+    for (let turn = this.children[this.chosen]; turn; turn = turn.children[turn.chosen]) turns.push(turn);
+    return turns;
+  }
+
+  all(): Turn[] {
+    return [this, ...this.children.flatMap((child) => child.all())];
+  }
+}
+
+export function newRoot(): Turn {
+  return new Turn(null, 'root', '', null);
+}
+
+export function treeOf(messages: StoredMessage[], env: Env): Turn {
+  const root = newRoot();
+  const byId = new Map<string, Turn>();
+  for (const message of messages) {
+    const parent = (message.parent !== null && byId.get(message.parent)) || root;
+    const isUser = message.role === 'user';
+    const run = isUser ? null : new Run(env, storedAnswer(message));
+    const turn = parent.add(new Turn(parent, isUser ? 'user' : 'assistant', isUser ? message.text : '', run));
+    turn.id = message.id;
+    byId.set(message.id, turn);
+  }
+  return root;
+}
+
+export function storedAnswer({ id, text, response }: StoredMessage): Answer {
+  const base: Answer = { ...NEW_ANSWER, messageId: id, text, accepted: true };
+  if (!response) return { ...base, closed: true, end: { state: 'completed', reason: '', finishReason: null, error: null } };
+  const known = { ...base, sequence: sequenceOfEventId(response.last_event_id) };
+  const answer = reduce(known, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
+  return { ...answer, closed: isEnded(response) };
+}
+
+function isEnded(response: StoredResponse): boolean {
+  return response.end_state !== null || response.state === 'ended';
+}

@@ -1,0 +1,50 @@
+// Owns what a connection needs from the browser (fetch, time, chance, network), so that tests can bring their own.
+
+export interface Clock {
+  now(): number;
+  setTimeout(callback: () => void, delay_ms: number): number;
+  clearTimeout(handle: number): void;
+}
+
+export type NetworkEvent = 'online' | 'offline' | 'visible';
+
+export interface Network {
+  isOnline(): boolean;
+  listen(listener: (event: NetworkEvent) => void): () => void;
+}
+
+export interface Env {
+  fetch(url: string, init: RequestInit): Promise<Response>;
+  clock: Clock;
+  random(): number;
+  network: Network;
+  csrfToken(): string;
+}
+
+export function browserEnv(csrfToken: () => string): Env {
+  return {
+    fetch: (url, init) => fetch(url, init),
+    clock: {
+      now: () => performance.now(),
+      setTimeout: (callback, delay_ms) => window.setTimeout(callback, delay_ms),
+      clearTimeout: (handle) => window.clearTimeout(handle),
+    },
+    random: Math.random,
+    network: { isOnline: () => navigator.onLine, listen: listenToBrowser },
+    csrfToken,
+  };
+}
+
+function listenToBrowser(listener: (event: NetworkEvent) => void): () => void {
+  const online = () => listener('online');
+  const offline = () => listener('offline');
+  const visibility = () => !document.hidden && listener('visible');
+  window.addEventListener('online', online);
+  window.addEventListener('offline', offline);
+  document.addEventListener('visibilitychange', visibility);
+  return () => {
+    window.removeEventListener('online', online);
+    window.removeEventListener('offline', offline);
+    document.removeEventListener('visibilitychange', visibility);
+  };
+}

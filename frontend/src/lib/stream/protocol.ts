@@ -1,0 +1,162 @@
+// Owns the words of a response stream: its event types and how one frame is read. Keeps no state.
+
+export interface Usage {
+  prompt_tokens: number | null;
+  completion_tokens: number | null;
+  generated_tokens: number | null;
+  sent_tokens: number | null;
+}
+
+export interface StopProof {
+  stop_ms: number | null;
+  generated_tokens: number | null;
+  sent_tokens: number | null;
+  tokens_after_stop: number | null;
+  abort_proven: boolean | null;
+}
+
+export interface FailureDetail {
+  code: string;
+  message: string;
+}
+
+/** The fields of the `response` object that the page uses. */
+export interface ResponseObject {
+  id: string;
+  status: string;
+  model: string | null;
+  conversation_id: string | null;
+  user_message_id: string | null;
+  message_id: string | null;
+  end_state: string | null;
+  end_reason: string | null;
+  finish_reason: string | null;
+  error: FailureDetail | null;
+  usage: Usage | null;
+  stop: StopProof | null;
+  ttft_ms: number | null;
+  duration_ms: number | null;
+}
+
+export type WireEvent =
+  | { type: 'created'; sequence: number; response: ResponseObject }
+  | { type: 'progress'; sequence: number }
+  | { type: 'delta'; sequence: number; text: string }
+  | { type: 'text_done'; sequence: number; text: string }
+  | { type: 'continued'; sequence: number; attempt: number }
+  | { type: 'ended'; sequence: number; response: ResponseObject };
+
+export type Frame = { kind: 'event'; event: WireEvent } | { kind: 'detached'; lastEventId: string | null } | { kind: 'other' };
+
+type Json = Record<string, unknown>;
+
+const OTHER: Frame = { kind: 'other' };
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+/** Reads the `data` of one frame. Names that we did not define are never acted on. */
+export function readFrame(data: string): Frame {
+  const body = parseObject(data);
+  if (!body) return OTHER;
+  const error = object(body.error);
+  if (error && body.type === undefined) {
+    return error.code === 'stream_detached' ? { kind: 'detached', lastEventId: text(error.last_event_id) } : OTHER;
+  }
+  const event = readEvent(body);
+  return event ? { kind: 'event', event } : OTHER;
+}
+
+function readEvent(body: Json): WireEvent | null {
+  const type = text(body.type);
+  const sequence = number(body.sequence_number);
+  if (type === null || sequence === null) return null;
+  const response = object(body.response);
+  if (TERMINAL.has(type)) return response && { type: 'ended', sequence, response: readResponse(response) };
+  switch (type) {
+    case 'response.created':
+      return response && { type: 'created', sequence, response: readResponse(response) };
+    case 'response.output_text.delta':
+      return { type: 'delta', sequence, text: text(body.delta) ?? '' };
+    case 'response.output_text.done':
+      return { type: 'text_done', sequence, text: text(body.text) ?? '' };
+    case 'response.continued':
+      return { type: 'continued', sequence, attempt: number(body.attempt) ?? 1 };
+    default:
+      return type.startsWith('response.') ? { type: 'progress', sequence } : null;
+  }
+}
+
+export function readResponse(body: Json): ResponseObject {
+  const error = object(body.error);
+  return {
+    id: text(body.id) ?? '',
+    status: text(body.status) ?? '',
+    model: text(body.model),
+    conversation_id: text(body.conversation_id),
+    user_message_id: text(body.user_message_id),
+    message_id: text(body.message_id),
+    end_state: text(body.end_state),
+    end_reason: text(body.end_reason),
+    finish_reason: text(body.finish_reason),
+    error: error && { code: text(error.code) ?? '', message: text(error.message) ?? '' },
+    usage: readUsage(body.usage),
+    stop: readStop(body.stop),
+    ttft_ms: number(body.ttft_ms),
+    duration_ms: number(body.duration_ms),
+  };
+}
+
+export function readUsage(value: unknown): Usage | null {
+  const body = object(value);
+  return (
+    body && {
+      prompt_tokens: number(body.prompt_tokens ?? body.input_tokens),
+      completion_tokens: number(body.completion_tokens ?? body.output_tokens),
+      generated_tokens: number(body.generated_tokens),
+      sent_tokens: number(body.sent_tokens),
+    }
+  );
+}
+
+export function readStop(value: unknown): StopProof | null {
+  const body = object(value);
+  return (
+    body && {
+      stop_ms: number(body.stop_ms),
+      generated_tokens: number(body.generated_tokens ?? body.generated),
+      sent_tokens: number(body.sent_tokens ?? body.sent),
+      tokens_after_stop: number(body.tokens_after_stop),
+      abort_proven: typeof body.abort_proven === 'boolean' ? body.abort_proven : null,
+    }
+  );
+}
+
+/** `resp_X:2.17` -> 17; 0 for anything else. */
+export function seqOfEventId(eventId: string | null): number {
+  const match = /:\d{1,10}\.(\d{1,10})$/.exec(eventId ?? '');
+  return match ? Number(match[1]) : 0;
+}
+
+/** The sequence number of the frame that carries this event id (16 per stored event). */
+export function sequenceOfEventId(eventId: string | null): number {
+  return 16 * seqOfEventId(eventId);
+}
+
+export function parseObject(data: string): Json | null {
+  try {
+    return object(JSON.parse(data));
+  } catch {
+    return null;
+  }
+}
+
+function object(value: unknown): Json | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : null;
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+function number(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) ? value : null;
+}

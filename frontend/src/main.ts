@@ -1,0 +1,13 @@
+// Owns starting the page: styles, colours, the app in its element.
+import { mount } from 'svelte';
+
+import App from './App.svelte';
+import { readBoot } from './lib/boot';
+import { theme } from './lib/theme.svelte';
+import './styles/base.css';
+import './styles/layout.css';
+import './styles/markdown.css';
+import './styles/code.css';
+
+theme.apply();
+mount(App, { target: document.getElementById('app')!, props: { boot: readBoot() } });

@@ -1,0 +1,72 @@
+// Laws of the message tree, the list and the drafts.
+import { beforeEach, expect, it } from 'vitest';
+
+import { dropDraft, keepDraft, readDraft, wipeDrafts } from '../../src/lib/state/drafts';
+import { groupByDay } from '../../src/lib/state/list.svelte';
+import { treeOf } from '../../src/lib/state/turns.svelte';
+import type { StoredMessage, StoredResponse } from '../../src/lib/api';
+import { FakeEnv } from './fakes';
+
+const message = (id: string, parent: string | null, role: string, response: Partial<StoredResponse> | null = null) =>
+  ({ id, parent, role, text: `text of ${id}`, created_at: '', response }) as StoredMessage;
+
+const ENDED = { id: 'resp_1', state: 'ended', end_state: 'completed', end_reason: 'stop' };
+
+it('shows the newest branch, and the older one when it is chosen', () => {
+  const root = treeOf(
+    [
+      message('u1', null, 'user'),
+      message('a1', 'u1', 'assistant', ENDED),
+      message('a2', 'u1', 'assistant', ENDED),
+      message('u2', 'a2', 'user'),
+    ],
+    new FakeEnv(),
+  );
+  expect(root.path().map((turn) => turn.id)).toEqual(['u1', 'a2', 'u2']);
+  root.children[0]!.chosen = 0;
+  expect(root.path().map((turn) => turn.id)).toEqual(['u1', 'a1']);
+});
+
+it('goes on from the stored text where a response still runs', () => {
+  const running = { id: 'resp_2', state: 'running', end_state: null, last_event_id: 'resp_2:1.42' };
+  const root = treeOf([message('u1', null, 'user'), message('a1', 'u1', 'assistant', running)], new FakeEnv());
+  const answer = root.path()[1]!.run!.answer;
+  expect(answer).toMatchObject({ text: 'text of a1', sequence: 16 * 42, closed: false, responseId: 'resp_2', end: null });
+});
+
+it('groups the list by day', () => {
+  const now = new Date(2026, 10, 20, 12);
+  const row = (id: string, at: Date) => ({ id, title: id, model: null, running: null, updated_at: at.toISOString() });
+  const rows = [
+    row('now', now),
+    row('early', new Date(2026, 10, 20, 0, 1)),
+    row('late', new Date(2026, 10, 19, 23, 59)),
+    row('week', new Date(2026, 10, 15)),
+    row('old', new Date(2025, 1, 1)),
+  ];
+  expect(groupByDay(rows, now).map((group) => [group.name, group.rows.map(({ id }) => id)])).toEqual([
+    ['Today', ['now', 'early']],
+    ['Yesterday', ['late']],
+    ['Previous 7 days', ['week']],
+    ['Older', ['old']],
+  ]);
+});
+
+beforeEach(() => localStorage.clear());
+
+it('drops a draft when its message was accepted, unless something else was typed since', () => {
+  keepDraft('c1', 'sent');
+  dropDraft('c1', 'sent');
+  expect(readDraft('c1')).toBe('');
+  keepDraft('c1', 'typed since');
+  dropDraft('c1', 'sent');
+  expect(readDraft('c1')).toBe('typed since');
+});
+
+it('wipes all drafts at sign-out, and nothing else', () => {
+  keepDraft(null, 'a');
+  keepDraft('c1', 'b');
+  localStorage.setItem('theme', 'dark');
+  wipeDrafts();
+  expect([readDraft(null), readDraft('c1'), localStorage.getItem('theme')]).toEqual(['', '', 'dark']);
+});
