@@ -9,7 +9,8 @@ from streaming.protocol.cursor import format_event_id
 from streaming.protocol.dialects.base import Encoder
 from streaming.protocol.events import ENDED, Event
 from streaming.protocol.sse import HEARTBEAT
-from streaming.store import log, responses, threads
+from streaming.store import log, threads
+from streaming.store.responses import Delivered
 
 FOLLOW_POLL_S = 0.3
 PAGE_EVENTS = 1024
@@ -70,9 +71,8 @@ class Reader:
         self.wake()
 
     def _note_delivered(self, tail: Tail) -> None:
-        response_id, tokens, ttft_ms = self.response_id, tail.delivered_tokens, tail.ttft_ms
-        tail.noted_tokens = tokens
-        self._journal.also(lambda: responses.raise_delivered(response_id, tokens, ttft_ms))
+        tail.noted_tokens = tail.delivered_tokens
+        self._journal.note_delivered(Delivered(tail.delivered_tokens, tail.ttft_ms, self.response_id))
 
     async def first(self) -> Event | None:
         """Wait for the first stored event and return it; None when the reader was closed or detached before."""

@@ -70,7 +70,7 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: Any = N
     """
     owner = ownership.current()
     received_at = asyncio.get_running_loop().time()
-    if known := await threads.run(responses.by_key, ask.user_id, ask.idempotency_key):
+    if ask.idempotency_key and (known := await _known(ask)):
         return await _attach(request, ask, known)
     try:
         row = await check(owner, ask)
@@ -78,7 +78,7 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: Any = N
             ask = await before_prompt(ask)
         response, tail = await start(owner, ask, row, received_at)
     except KeyTaken:
-        known = await threads.run(responses.by_key, ask.user_id, ask.idempotency_key)
+        known = await _known(ask)
         assert known
         return await _attach(request, ask, known)
     except ConversationBusy:
@@ -88,6 +88,10 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: Any = N
     encoder = encoder_for(ask.dialect, head(response))
     reader = Reader(response.id, encoder, tail=tail, journal=owner.journal, heartbeat_s=settings.HEARTBEAT_S)
     return hand_over(request, response, reader, encoder, stream=ask.stream)
+
+
+async def _known(ask: Ask) -> Response | None:
+    return await threads.run(responses.by_key, ask.user_id, ask.idempotency_key)
 
 
 async def _attach(request: HttpRequest, ask: Ask, known: Response) -> HttpResponse:

@@ -1,21 +1,19 @@
 """Owns one group commit: what goes into it and how it is written. Does not decide when; knows no event loop."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 
 from streaming.protocol.events import Event
 from streaming.store import log, responses
-from streaming.store.responses import Ending
+from streaming.store.responses import Delivered, Ending, Started
 from streaming.store.threads import drop_broken_connection
 
 from .tail import Tail
 
 logger = logging.getLogger(__name__)
-
-Chore = Callable[[], None]
 
 #: Errors of the database, not of a row.
 UNAVAILABLE = (OperationalError, InterfaceError)
@@ -48,11 +46,27 @@ class Entry:
 
 
 @dataclass(slots=True)
+class Notes:
+    """Small row updates that ride along in the same transaction; losing one loses a figure, no text."""
+
+    started: list[Started] = field(default_factory=list)
+    delivered: list[Delivered] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.started or self.delivered)
+
+    def write(self) -> None:
+        """Update the rows, inside the caller's transaction."""
+        responses.mark_started(self.started)
+        responses.raise_delivered(self.delivered)
+
+
+@dataclass(slots=True)
 class Batch:
-    """One group commit. ``chores`` are small row updates that ride along in the same transaction."""
+    """One group commit."""
 
     entries: list[Entry] = field(default_factory=list)
-    chores: list[Chore] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
 
     def write(self) -> None:
         """Commit everything at once; where that fails for a reason of one row, each response alone.
@@ -68,16 +82,14 @@ class Batch:
             logger.info("a commit did not go through whole; writing each response alone", exc_info=True)
             for entry in self.entries:
                 self._write_alone(entry)
-            for chore in self.chores:
-                self._run_alone(chore)
+            self._write_notes_alone()
 
     def _write_together(self) -> None:
         with transaction.atomic():
             log.insert((entry.tail.response_id, event) for entry in self.entries for event in entry.events)
             for entry in self.entries:
                 entry.write_end()
-            for chore in self.chores:
-                chore()
+            self.notes.write()
 
     @staticmethod
     def _write_alone(entry: Entry) -> None:
@@ -92,12 +104,11 @@ class Batch:
             logger.exception("events of %s cannot be stored; giving it up", entry.tail.response_id)
             entry.fenced = True
 
-    @staticmethod
-    def _run_alone(chore: Chore) -> None:
+    def _write_notes_alone(self) -> None:
         try:
             with transaction.atomic():
-                chore()
+                self.notes.write()
         except UNAVAILABLE:
             raise
         except Exception:
-            logger.exception("a row update beside the log failed and was dropped")
+            logger.exception("row updates beside the log failed and were dropped")

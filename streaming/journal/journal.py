@@ -3,21 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from streaming.protocol.events import ENDED, Draft, Event
-from streaming.store.responses import Ending
-from streaming.store.threads import close_connection
+from streaming.store.responses import Delivered, Ending, Started
 
-from .batch import UNAVAILABLE, Batch, Chore, Entry
+from .batch import UNAVAILABLE, Batch, Entry, Notes
+from .commit_thread import CommitThread
 from .tail import Tail
 
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.25
 RETRY_MAX_S = 2.0
+CLOSE_S = 2.0
 
 
 @dataclass(slots=True)
@@ -43,14 +43,16 @@ class Journal:
     def __init__(self, gap_s: float = 0.004, patience_s: float = 10.0):
         self._gap_s = gap_s
         self._patience_s = patience_s
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._thread: CommitThread | None = None
         self._dirty: dict[Tail, None] = {}
         self._closing: dict[Tail, Closing] = {}
-        self._chores: list[Chore] = []
-        self._in_flight: asyncio.Task[None] | None = None
+        self._notes = Notes()
+        self._in_flight = False
         self._scheduled: asyncio.TimerHandle | None = None
         self._taken_at = 0.0
+        self._retry_s = RETRY_S
         self._failing_since: float | None = None
+        self._written = asyncio.Event()
         self.commits = 0
 
     def append(self, tail: Tail, drafts: Sequence[Draft]) -> None:
@@ -61,9 +63,14 @@ class Journal:
         self._dirty[tail] = None
         self._kick()
 
-    def also(self, chore: Chore) -> None:
-        """Run a small row update with the next commit."""
-        self._chores.append(chore)
+    def note_started(self, started: Started) -> None:
+        """Note with the next commit that an engine took a response."""
+        self._notes.started.append(started)
+        self._kick()
+
+    def note_delivered(self, delivered: Delivered) -> None:
+        """Note with the next commit what readers took of a response after its end."""
+        self._notes.delivered.append(delivered)
         self._kick()
 
     async def end(self, tail: Tail, closing: Closing) -> bool:
@@ -77,12 +84,10 @@ class Journal:
 
     async def settled(self) -> bool:
         """Wait until nothing is pending; False when storage fails and something is."""
-        while self._in_flight or self._dirty or self._chores:
-            if self._scheduled:
-                self._scheduled.cancel()
+        while self._in_flight or self._dirty or self._notes:
             self._start()
-            if self._in_flight:
-                await asyncio.wait([self._in_flight], timeout=RETRY_MAX_S)
+            self._written.clear()
+            await self._written.wait()
             if self._failing_since is not None:
                 return False
         return True
@@ -90,9 +95,8 @@ class Journal:
     async def close(self) -> None:
         """Commit what is pending and end the thread."""
         await self.settled()
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, close_connection)
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._thread:
+            await self._thread.close(CLOSE_S)
 
     def _kick(self) -> None:
         if self._in_flight or self._scheduled:
@@ -105,19 +109,22 @@ class Journal:
             self._scheduled = loop.call_later(wait_s, self._start)
 
     def _start(self) -> None:
-        self._scheduled = None
-        if self._in_flight:
+        if self._scheduled:
+            self._scheduled.cancel()
+            self._scheduled = None
+        if self._in_flight or not (self._dirty or self._notes):
             return
-        batch = self._take()
-        if batch.entries or batch.chores:
-            loop = asyncio.get_running_loop()
-            self._taken_at = loop.time()
-            self._in_flight = loop.create_task(self._commit(batch))
+        loop = asyncio.get_running_loop()
+        if self._thread is None:
+            self._thread = CommitThread(loop, self._on_written)
+        self._taken_at = loop.time()
+        self._in_flight = True
+        self._thread.submit(self._take())
 
     def _take(self) -> Batch:
         dirty, self._dirty = self._dirty, {}
-        chores, self._chores = self._chores, []
-        return Batch([self._entry(tail) for tail in dirty], chores)
+        notes, self._notes = self._notes, Notes()
+        return Batch([self._entry(tail) for tail in dirty], notes)
 
     def _entry(self, tail: Tail) -> Entry:
         events = tail.number()
@@ -130,26 +137,21 @@ class Journal:
         last = Event(seq, tail.epoch, ENDED, payload, closing.leftover_ids, closing.leftover_count)
         return Entry(tail, [*events, last], ending)
 
-    async def _commit(self, batch: Batch) -> None:
-        loop = asyncio.get_running_loop()
-        retry_s = RETRY_S
-        while True:
-            try:
-                await loop.run_in_executor(self._thread, batch.write)
-                break
-            except UNAVAILABLE as error:
-                self._failed(batch, error)
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, RETRY_MAX_S)
+    def _on_written(self, batch: Batch, error: Exception | None) -> None:
+        if isinstance(error, UNAVAILABLE):
+            self._on_failed(batch, error)
+            return
         self._failing_since = None
-        self._in_flight = None
+        self._retry_s = RETRY_S
+        self._in_flight = False
         self.commits += 1
         for entry in batch.entries:
-            self._stored(entry)
-        if self._dirty or self._chores:
+            self._on_stored(entry)
+        self._written.set()
+        if self._dirty or self._notes:
             self._kick()
 
-    def _stored(self, entry: Entry) -> None:
+    def _on_stored(self, entry: Entry) -> None:
         tail = entry.tail
         tail.fenced = tail.fenced or entry.fenced
         closing = self._closing.pop(tail, None) if entry.ending else None
@@ -160,14 +162,18 @@ class Journal:
         if closing and not closing.stored.done():
             closing.stored.set_result(not entry.fenced)
 
-    def _failed(self, batch: Batch, error: Exception) -> None:
-        now = asyncio.get_running_loop().time()
+    def _on_failed(self, batch: Batch, error: Exception) -> None:
+        """Write the same batch again later; readers see nothing of it before that."""
+        loop = asyncio.get_running_loop()
         if self._failing_since is None:
-            self._failing_since = now
+            self._failing_since = loop.time()
             logger.warning("storing failed, trying again: %s", error)
-        if now - self._failing_since < self._patience_s:
-            return
-        for tail in {entry.tail for entry in batch.entries} | set(self._dirty):
-            if not tail.storage_lost:
-                tail.storage_lost = True
-                tail.wake()
+        if loop.time() - self._failing_since >= self._patience_s:
+            for tail in {entry.tail for entry in batch.entries} | set(self._dirty):
+                if not tail.storage_lost:
+                    tail.storage_lost = True
+                    tail.wake()
+        assert self._thread
+        loop.call_later(self._retry_s, self._thread.submit, batch)
+        self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+        self._written.set()

@@ -15,8 +15,7 @@ from streaming.protocol.end_state import End, decide
 from streaming.protocol.engine_output import EngineOutput
 from streaming.protocol.events import STARTED, Draft
 from streaming.protocol.response_stream import ResponseStream
-from streaming.store import responses
-from streaming.store.responses import Ending
+from streaming.store.responses import Ending, Started
 
 from .figures import Figures
 from .job import Job, Limits
@@ -137,8 +136,8 @@ class Relay:
         self.figures.admitted_at = asyncio.get_running_loop().time()
         self._watch.drop("queue")
         self._watch.start("ttft", self._limits.ttft_s)
-        job, engine_id, queue_ms = self.job, seat.row.pk, self.figures.queue_ms or 0.0
-        self._journal.also(lambda: responses.mark_started(job.response_id, job.epoch, engine_id, queue_ms))
+        queue_ms = self.figures.queue_ms or 0.0
+        self._journal.note_started(Started(seat.row.pk, queue_ms, self.job.response_id, self.job.epoch))
 
     async def _produce(self, engine: Engine) -> End:
         stream = self._stream = self._open_stream(engine.yields_ids)

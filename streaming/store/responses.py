@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from streaming.models import Conversation, Message, Response
@@ -147,16 +147,21 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
 
     Must run inside a transaction that also stores the ended event. Returns whether this call won.
     """
-    return bool(
-        Response.objects.filter(id=response_id, epoch=epoch, end_state__isnull=True).update(
-            state=Response.State.ENDED,
-            ended_at=timezone.now(),
-            last_seq=seq,
-            prompt_ids=None,
-            **_end_fields(ending.end),
-            **ending.figures,
+    fields = {
+        "state": Response.State.ENDED.value,
+        "ended_at": connection.ops.adapt_datetimefield_value(timezone.now()),
+        "last_seq": seq,
+        "prompt_ids": None,
+        **_end_fields(ending.end),
+        **ending.figures,
+    }
+    columns = ", ".join(f"{column} = %s" for column in fields)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE streaming_response SET {columns} WHERE id = %s AND epoch = %s AND end_state IS NULL",  # noqa: S608
+            [*fields.values(), response_id, epoch],
         )
-    )
+        return bool(cursor.rowcount)
 
 
 def _end_fields(end: End) -> dict[str, Any]:
@@ -170,11 +175,45 @@ def _end_fields(end: End) -> dict[str, Any]:
     }
 
 
-def mark_started(response_id: str, epoch: int, engine_id: int, queue_ms: float) -> None:
-    """The engine took the response."""
-    Response.objects.filter(id=response_id, epoch=epoch, end_state__isnull=True).update(
-        state=Response.State.RUNNING, engine_id=engine_id, queue_ms=queue_ms
+class Started(NamedTuple):
+    """An engine took a response."""
+
+    engine_id: int
+    queue_ms: float
+    response_id: str
+    epoch: int
+
+
+class Delivered(NamedTuple):
+    """What readers of an ended response took since the end, and when the first of it left."""
+
+    delivered_tokens: int
+    ttft_ms: float | None
+    response_id: str
+
+
+def mark_started(notes: Sequence[Started]) -> None:
+    """Queued responses run."""
+    _many(
+        "UPDATE streaming_response SET state = 'running', engine_id = %s, queue_ms = %s"
+        " WHERE id = %s AND epoch = %s AND end_state IS NULL",
+        notes,
     )
+
+
+def raise_delivered(notes: Sequence[Delivered]) -> None:
+    """Delivered counts rise to these, never above what was sent; a TTFT is filled in where there is none."""
+    _many(
+        "UPDATE streaming_response SET ttft_ms = COALESCE(ttft_ms, %s), delivered_tokens ="
+        " CASE WHEN %s BETWEEN delivered_tokens AND sent_tokens THEN %s ELSE delivered_tokens END WHERE id = %s",
+        [(note.ttft_ms, note.delivered_tokens, note.delivered_tokens, note.response_id) for note in notes],
+    )
+
+
+def _many(sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(sql, rows)
 
 
 def request_stop(response_id: str) -> None:
@@ -182,16 +221,6 @@ def request_stop(response_id: str) -> None:
     Response.objects.filter(id=response_id, stop_requested_at__isnull=True, end_state__isnull=True).update(
         stop_requested_at=timezone.now()
     )
-
-
-def raise_delivered(response_id: str, delivered_tokens: int, ttft_ms: float | None) -> None:
-    """After the end: what readers took since, and when the first of it left if nobody had noted that yet."""
-    rows = Response.objects.filter(id=response_id)
-    rows.filter(delivered_tokens__lt=delivered_tokens, sent_tokens__gte=delivered_tokens).update(
-        delivered_tokens=delivered_tokens
-    )
-    if ttft_ms is not None:
-        rows.filter(ttft_ms__isnull=True).update(ttft_ms=ttft_ms)
 
 
 def get(response_id: str, user_id: int) -> Response | None:
