@@ -21,15 +21,21 @@ LOST = decide(None, OWNER_LOST, message="The server was lost while it answered."
 def end_orphans() -> int:
     """One tick: end the responses of processes whose counter stood still for DEAD_TICKS ticks. Returns how many."""
     beats = {process.id: process.beat for process in WebProcess.objects.all()}
-    owned = list(Response.objects.filter(end_state__isnull=True).exclude(owner=""))
-    dead = {owner for owner in {response.owner for response in owned} if _is_dead(owner, beats.get(owner or ""))}
-    ended = sum(orphans.end_orphan(response, LOST) for response in owned if response.owner in dead)
+    unended = orphans.unended()
+    judged = {_owner(response) for response in unended}
+    dead = {owner for owner in judged if _stands_still(owner, beats.get(owner))}
+    ended = sum(orphans.end_orphan(response, LOST) for response in unended if _owner(response) in dead)
     if ended:
         logger.warning("ended %d responses that nobody carried on", ended)
     return ended
 
 
-def _is_dead(owner: str | None, beat: int | None) -> bool:
+def _owner(response: Response) -> str:
+    """Whose counter says whether the response lives; one that was released is judged by itself."""
+    return response.owner or response.id
+
+
+def _stands_still(owner: str, beat: int | None) -> bool:
     """Counts unchanged ticks of one owner in the cache; no clock is asked."""
     key = f"beat:{owner}"
     seen_beat, ticks = cache.get(key, (None, 0))
