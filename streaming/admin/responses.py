@@ -27,7 +27,7 @@ STATE = [
     "epoch",
     "attempts",
 ]
-TIMES = ["created_at", "admitted_at", "first_token_at", "ended_at", "duration_ms", "queue_ms", "ttft_ms"]
+TIMES = ["created_at", "admitted_at", "ended_at", "duration_ms", "queue_ms", "ttft_ms"]
 INTERVALS = ["itl_p50_ms", "itl_p95_ms", "itl_max_ms"]
 STOP = ["stop_requested_at", "stop_ms", "tokens_after_stop", "abort_proven"]
 TOKENS = ["prompt_tokens", "cached_tokens", "generated_tokens", "completion_tokens", "sent_tokens", "delivered_tokens"]

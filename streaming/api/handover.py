@@ -23,7 +23,7 @@ NO_FAILURE = frozenset({CANCELLED, ABANDONED})
 #: The status of a failure that is known before the first byte, by end state and, where it differs, reason.
 STATUS = {CANCELLED: 409, ERRORED: 502, TIMED_OUT: 504, TRUNCATED: 502}
 STATUS_OF_REASON = {"queue": 503, "storage": 503, "internal": 500}
-RETRY_AFTER_S = b"5"
+RETRY_AFTER = (b"retry-after", b"5")
 
 
 class StreamHandover:
@@ -79,7 +79,7 @@ class BodyHandover:
         """Wait for the end."""
         events = await self._reader.all()
         if not events:
-            return _json(503, error_body(503, "the server is stopping; ask again", code="unavailable"))
+            return _json(503, error_body(503, "the server is stopping; ask again", code="unavailable"), RETRY_AFTER)
         if answer := failure_answer(events[-1]):
             return answer
         self._reader.delivered_all(events)
@@ -100,7 +100,7 @@ def failure_answer(ended: Event) -> Answer | None:
     message = error.get("message") or f"The response ended {end_state} ({end_reason})."
     extra = {"end_state": end_state, "end_reason": end_reason, "usage": ended.payload.get("usage")}
     body = error_body(status, message, code=error.get("code") or end_state, extra=extra)
-    return _json(status, body, *([(b"retry-after", RETRY_AFTER_S)] if status == 503 else []))
+    return _json(status, body, *([RETRY_AFTER] if status == 503 else []))
 
 
 def _json(status: int, body: dict[str, Any], *headers: tuple[bytes, bytes]) -> Answer:

@@ -132,4 +132,4 @@ class Tail:
         """From the request's arrival to the first content handed to a socket; None without a reader."""
         if self.first_delivery_at is None:
             return None
-        return (self.first_delivery_at - self.received_at) * 1000
+        return round((self.first_delivery_at - self.received_at) * 1000, 2)

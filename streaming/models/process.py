@@ -1,4 +1,4 @@
-"""Owns the tables of web processes and of readers that sit in another process than the relay."""
+"""Owns the table of web processes and their signs of life."""
 
 from django.db import models
 
@@ -14,14 +14,3 @@ class WebProcess(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
-
-
-class ReaderPresence(models.Model):
-    """How many readers of a response sit in a process that does not own it."""
-
-    response = models.ForeignKey("streaming.Response", on_delete=models.CASCADE, related_name="presences")
-    process = models.ForeignKey(WebProcess, on_delete=models.CASCADE)
-    count = models.PositiveIntegerField(default=0)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["response", "process"], name="one_presence_per_process")]

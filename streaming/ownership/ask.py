@@ -11,8 +11,8 @@ from streaming.protocol.policy import Policy
 class Ask:
     """A request for one response, checked for form but not yet against a model.
 
-    ``history`` are the turns before, oldest first; ``question`` the newest. In a conversation the oldest
-    turns may be dropped until the prompt fits; an API caller's messages are never touched.
+    ``messages`` are all turns, oldest first; ``question`` is the newest as it goes into a conversation. There
+    the oldest turns may be dropped until the prompt fits; an API caller's messages are never touched.
     ``sampling`` holds the allow-listed sampling parameters that the caller gave.
     """
 

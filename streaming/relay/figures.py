@@ -29,14 +29,14 @@ class Figures:
     @property
     def queue_ms(self) -> float | None:
         """From the request's arrival to the engine's slot."""
-        return None if self.admitted_at is None else (self.admitted_at - self.received_at) * 1000
+        return None if self.admitted_at is None else milliseconds(self.admitted_at - self.received_at)
 
     @property
     def stop_ms(self) -> float | None:
         """From the stop call to the engine's proof, or to giving up on it."""
         if self.stop_at is None or self.proven_at is None:
             return None
-        return (self.proven_at - self.stop_at) * 1000
+        return milliseconds(self.proven_at - self.stop_at)
 
     def gaps(self) -> dict[str, float | None]:
         """Inter-token latency: median, 95th percentile and maximum in milliseconds."""
@@ -45,9 +45,9 @@ class Figures:
             return {"itl_p50_ms": None, "itl_p95_ms": None, "itl_max_ms": None}
         last = len(ordered) - 1
         return {
-            "itl_p50_ms": ordered[last // 2],
-            "itl_p95_ms": ordered[int(last * 0.95)],
-            "itl_max_ms": ordered[last],
+            "itl_p50_ms": round(ordered[last // 2], 2),
+            "itl_p95_ms": round(ordered[int(last * 0.95)], 2),
+            "itl_max_ms": round(ordered[last], 2),
         }
 
     def stop_payload(self, generated_tokens: int, sent_tokens: int) -> dict[str, Any] | None:
@@ -55,9 +55,14 @@ class Figures:
         if self.stop_at is None:
             return None
         return {
-            "stop_ms": None if self.stop_ms is None else round(self.stop_ms, 1),
+            "stop_ms": self.stop_ms,
             "generated_tokens": generated_tokens,
             "sent_tokens": sent_tokens,
             "tokens_after_stop": max(0, generated_tokens - self.tokens_at_stop),
             "abort_proven": self.abort_proven,
         }
+
+
+def milliseconds(seconds: float) -> float:
+    """Seconds as milliseconds, to what a person reads."""
+    return round(seconds * 1000, 2)
