@@ -88,7 +88,17 @@ class Exchange:
         return self._scope.get("handover")
 
     async def receive(self) -> Message:
-        """The server's messages; remembers a disconnect, which is said only once."""
+        """The server's messages for Django, which is not told of a disconnect: it would cancel its request.
+
+        A stop that was pressed is carried out, and what is being stored gets its relay, whoever has left.
+        """
+        message = await self._next()
+        if self._disconnected:
+            await asyncio.get_running_loop().create_future()
+        return message
+
+    async def _next(self) -> Message:
+        """The server's next message; remembers a disconnect, which is said only once."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self._disconnected = True
@@ -124,7 +134,7 @@ class Exchange:
 
     async def _close_on_disconnect(self, handover: Handover) -> None:
         while not self._disconnected:
-            await self.receive()
+            await self._next()
         handover.close()
 
     async def _answer(self, handover: Handover) -> None:

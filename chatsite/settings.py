@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import tempfile
 from pathlib import Path
 
+import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -95,20 +97,34 @@ TEMPLATES = [
     },
 ]
 
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": DATA_DIR / "db.sqlite3",
-        "CONN_MAX_AGE": 0,
-        "OPTIONS": {
-            "transaction_mode": "IMMEDIATE",
-            "timeout": env_float("DATABASE_TIMEOUT_S", 10),
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
-        },
-        # A file also in tests: threads with a connection each, as in production.
-        "TEST": {"NAME": DATA_DIR / "test.sqlite3"},
+# Connections are kept open: queries run on a few shared threads (SHARED_THREADS and those of
+# streaming.store.threads), never on one of a request's own, so connections do not grow with requests.
+DATABASE = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
+if DATABASE_URL := os.environ.get("DATABASE_URL", ""):
+    parsed = dict(dj_database_url.parse(DATABASE_URL))
+    if parsed["ENGINE"] != "django.db.backends.postgresql":
+        raise ImproperlyConfigured("DATABASE_URL must be a postgresql:// URL; without it there is a SQLite file")
+    # An owner that was paused inside a transaction must not keep its rows locked.
+    parsed["OPTIONS"] = {
+        "options": "-c idle_in_transaction_session_timeout=5s -c lock_timeout=5s -c statement_timeout=30s",
+        **parsed.get("OPTIONS", {}),  # type: ignore[dict-item]
     }
-}
+    DATABASES = {"default": {**parsed, **DATABASE}}
+else:
+    DATABASES = {
+        "default": {
+            **DATABASE,
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "db.sqlite3",
+            "OPTIONS": {
+                "transaction_mode": "IMMEDIATE",
+                "timeout": env_float("DATABASE_TIMEOUT_S", 10),
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+            # A file also in tests: threads with a connection each, as in production.
+            "TEST": {"NAME": Path(tempfile.gettempdir()) / f"chatsite-test-{os.getpid()}.sqlite3"},
+        }
+    }
 
 # Valkey carries doorbells, the Celery broker and the cache. Without it one process still serves.
 VALKEY_URL = os.environ.get("VALKEY_URL", "")
@@ -182,6 +198,9 @@ PAGEHIDE_GRACE_S = env_float("PAGEHIDE_GRACE_S", 5)
 MAX_GRACE_S = env_float("MAX_GRACE_S", 3600)
 UNATTENDED_TOKENS = int(env_float("UNATTENDED_TOKENS", 4096))
 BEAT_S = env_float("BEAT_S", 2)
+DEAD_S = env_float("DEAD_S", 10)
+SWEEP_S = env_float("SWEEP_S", 5)
+STOP_POLL_S = env_float("STOP_POLL_S", 0.3)
 MAX_STREAMS = int(env_float("MAX_STREAMS", 2000))
 MAX_STREAMS_PER_USER = int(env_float("MAX_STREAMS_PER_USER", 500))
 MAX_QUEUED_PER_ENGINE = int(env_float("MAX_QUEUED_PER_ENGINE", 100))

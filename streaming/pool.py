@@ -90,15 +90,15 @@ class Pool:
                 return row
         raise UnknownModel(model)
 
-    def check_room(self, model: str) -> None:
-        """Raises Overloaded when neither a slot nor a place in the queue is free."""
-        if self._best(model):
-            return
-        queue = self._queues.setdefault(model, Queue())
-        limit = self._max_queued * max(1, len(self._of(model)))
-        if len(queue.waiting) >= limit:
-            slots = sum(seat.row.slots for seat in self._of(model)) or 1
-            raise Overloaded(max(1.0, (len(queue.waiting) + 1) * queue.lease_s / slots), limit)
+    def check_room(self, model: str, coming: int) -> None:
+        """Raises Overloaded when ``coming`` take every free slot and every place in the queue."""
+        seats = self._of(model)
+        waiting = coming - sum(max(0, seat.free) for seat in seats)
+        limit = self._max_queued * max(1, len(seats))
+        if waiting >= 0 and waiting >= limit:
+            lease_s = self._queues.setdefault(model, Queue()).lease_s
+            slots = sum(seat.row.slots for seat in seats) or 1
+            raise Overloaded(max(1.0, (waiting + 1) * lease_s / slots), limit)
 
     @asynccontextmanager
     async def lease(self, model: str) -> AsyncIterator[Seat]:

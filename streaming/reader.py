@@ -9,7 +9,7 @@ from streaming.protocol.cursor import format_event_id
 from streaming.protocol.dialects.base import Encoder
 from streaming.protocol.events import ENDED, Event
 from streaming.protocol.sse import HEARTBEAT
-from streaming.store import log, threads
+from streaming.store import log, responses, threads
 from streaming.store.responses import Delivered
 
 FOLLOW_POLL_S = 0.3
@@ -45,6 +45,7 @@ class Reader:
         self._tokens = 0
         self._folded = 0
         self._closed = False
+        self._deleted = False
         self._waiter: asyncio.Future[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
@@ -126,7 +127,7 @@ class Reader:
 
     @property
     def _gone(self) -> bool:
-        return bool(self._tail and (self._tail.given_up or self._tail.storage_lost))
+        return self._deleted or bool(self._tail and (self._tail.given_up or self._tail.storage_lost))
 
     def _advance(self, events: Sequence[Event]) -> None:
         now = self._sent_at = asyncio.get_running_loop().time()
@@ -158,7 +159,10 @@ class Reader:
                 return events
             if self._gone or (may_beat and self._beat_due):
                 return ()
-            await self._wait()
+            if self._tail is None or self._tail.ended:
+                self._deleted = not await threads.run(responses.exists, self.response_id)
+            if not self._deleted:
+                await self._wait()
         return ()
 
     async def _page(self, cursor: int) -> Sequence[Event]:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 
 from streaming import ownership
 from streaming.models import Response
+from streaming.ownership.adoption import adopt_or_end
 from streaming.ownership.ask import Ask, Refused
 from streaming.ownership.start import check, start
 from streaming.protocol.cursor import CursorError, parse_last_event_id
@@ -108,6 +109,9 @@ async def _attach(request: HttpRequest, ask: Ask, known: Response) -> HttpRespon
 async def follow(request: HttpRequest, response: Response, *, cursor: int, stream: bool) -> HttpResponse:
     """Answer with a stored or running response, from a cursor on."""
     owner = ownership.current()
+    await owner.launched(response.id)
+    if owner.is_orphan(response):
+        await adopt_or_end(owner, response)
     encoder = encoder_for(response.dialect, head(response))
     reader = Reader(
         response.id,

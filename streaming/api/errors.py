@@ -5,13 +5,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import (
+    BadRequest,
+    ObjectDoesNotExist,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 
 logger = logging.getLogger(__name__)
 
+STORAGE_RETRY_S = "5"
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 CODES = {
     400: "invalid_request",
@@ -109,6 +118,11 @@ def install(api: NinjaAPI) -> None:
     api.add_exception_handler(AuthenticationError, lambda request, error: error_response(401, "not authenticated"))
     api.add_exception_handler(Http404, lambda request, error: error_response(404, "not found"))
     api.add_exception_handler(PermissionDenied, lambda request, error: error_response(403, "forbidden"))
+    for malformed in (BadRequest, SuspiciousOperation, MultiPartParserError):
+        api.add_exception_handler(malformed, lambda request, error: error_response(400, "the request is malformed"))
+    api.add_exception_handler(ObjectDoesNotExist, lambda request, error: error_response(404, "it was deleted"))
+    for unavailable in (OperationalError, InterfaceError):
+        api.add_exception_handler(unavailable, _on_storage_trouble)
     api.add_exception_handler(RequestDataTooBig, lambda request, error: body_too_large(request).response())
     api.add_exception_handler(Exception, _on_bug)
 
@@ -125,6 +139,12 @@ def _on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error.__cause__, ApiError):
         return noted(request, error.__cause__)
     return error_response(error.status_code, error.message)
+
+
+def _on_storage_trouble(request: HttpRequest, error: Any) -> HttpResponse:
+    logger.warning("%s %s: the database is not available: %s", request.method, request.path, error)
+    headers = {"Retry-After": STORAGE_RETRY_S}
+    return error_response(503, "the server cannot store anything just now", code="storage", headers=headers)
 
 
 def _on_bug(request: HttpRequest, error: Any) -> HttpResponse:

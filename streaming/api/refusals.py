@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import async_only_middleware
@@ -94,7 +95,11 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
         owner="",
     )
     reason = REASONS.get(refused.code, "invalid_request")
-    await threads.run(responses.reject, new, decide(None, REFUSED, reason, refused.logged_message))
+    try:
+        await threads.write(responses.reject, new, decide(None, REFUSED, reason, refused.logged_message))
+    except DatabaseError as error:
+        # The refusal is what counts, also while nothing can be stored.
+        logger.warning("refused user %s: %s (not stored: %s)", user_id, refused.code, error)
 
 
 async def _record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:

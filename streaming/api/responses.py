@@ -41,7 +41,7 @@ async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
     response = await threads.run(responses.by_key, user_id, key)
     if response is None:
         try:
-            response = await threads.run(responses.cancel_unknown, _unknown(request, key), _end(request))
+            response = await threads.write(responses.cancel_unknown, _unknown(request, key), _end(request))
         except KeyTaken:
             response = await threads.run(responses.by_key, user_id, key)
             assert response

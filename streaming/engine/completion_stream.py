@@ -57,7 +57,8 @@ class CompletionStream:
         if type(chunk) is not dict:
             raise self._nonsense("an event that is not an object", event)
         if "error" in chunk or event.event == "error":
-            logger.warning("engine reported an error: %r", event.data[:LOGGED_CHARACTERS])
+            logger.warning("engine reported an error")
+            logger.debug("it says %r", event.data[:LOGGED_CHARACTERS])
             raise EngineError("upstream_error", "the engine reported an error during the answer")
         return chunk
 
@@ -87,7 +88,8 @@ class CompletionStream:
         return EngineOutput(text=text, token_count=token_count, finish_reason=finish_reason, usage=usage)
 
     def _nonsense(self, what: str, event: ServerSentEvent) -> EngineError:
-        logger.warning("engine sent %s: %r", what, event.data[:LOGGED_CHARACTERS])
+        logger.warning("engine sent %s of %d characters", what, len(event.data))
+        logger.debug("it begins %r", event.data[:LOGGED_CHARACTERS])
         return EngineError("upstream_protocol", f"the engine sent {what}")
 
 

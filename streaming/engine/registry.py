@@ -1,6 +1,7 @@
 """Owns which Engine object serves which engine row: one per row and its fields. Opens no connection itself."""
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -25,7 +26,10 @@ MAKE: Mapping[str, Callable[[EngineRow], Engine]] = {
     "scripted": lambda row: ScriptedEngine(bundle_for(row), row.options),
 }
 
+FRESH_S = 2.0
+
 _engines: dict[str, Engine] = {}
+_bundles: dict[str, tuple[float, TokenizerBundle]] = {}
 
 
 def engine_for(row: EngineRow) -> Engine:
@@ -39,10 +43,17 @@ def engine_for(row: EngineRow) -> Engine:
 
 
 def bundle_for(row: EngineRow) -> TokenizerBundle:
-    """The row's tokenizer; the byte tokenizer for scripted engines that name none."""
+    """The row's tokenizer; the byte tokenizer for scripted engines that name none.
+
+    Files are looked at again after FRESH_S: each look is a system call or more, and a request makes several.
+    """
     if not row.tokenizer and row.kind == "scripted":
         return TokenizerBundle.bytes_only()
-    return TokenizerBundle.load(row.tokenizer)
+    loaded_at, bundle = _bundles.get(row.tokenizer, (float("-inf"), None))
+    if bundle is None or time.monotonic() - loaded_at > FRESH_S:
+        bundle = TokenizerBundle.load(row.tokenizer)
+        _bundles[row.tokenizer] = time.monotonic(), bundle
+    return bundle
 
 
 async def close_engines() -> None:

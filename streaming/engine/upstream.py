@@ -68,7 +68,9 @@ class Upstream:
         if response.status == 200 and response.content_type == "text/event-stream":
             return
         body = await read_some(response)
-        logger.warning("%s answered %s: %r", response.url, response.status, body[:LOGGED_BYTES])
+        # Engines repeat in their refusals what they were asked, and that is somebody's text.
+        logger.warning("%s answered %s with %d bytes", response.url, response.status, len(body))
+        logger.debug("they begin %r", body[:LOGGED_BYTES])
         if response.status == 200:
             raise EngineError("upstream_protocol", "the engine did not answer with an event stream")
         message = explain(body) or f"the engine refused the request with status {response.status}"

@@ -32,10 +32,18 @@ class Entry:
     ending: Ending | None = None
     fenced: bool = False
 
-    def write(self) -> None:
-        """Insert the events and the end, inside the caller's transaction; raises Fenced or IntegrityError."""
-        log.insert((self.tail.response_id, event) for event in self.events)
-        self.write_end()
+    def write_missing(self) -> None:
+        """Insert what is not stored yet, inside the caller's transaction; raises Fenced or IntegrityError.
+
+        A commit that was reported as failed may have gone through: then the log holds these events, or some.
+        """
+        if not responses.is_of_epoch(self.tail.response_id, self.tail.epoch):
+            raise Fenced(self.tail.response_id)
+        stored_seq = log.last_seq(self.tail.response_id)
+        missing = [event for event in self.events if event.seq > stored_seq]
+        if missing:
+            log.insert((self.tail.response_id, event) for event in missing)
+            self.write_end()
 
     def write_end(self) -> None:
         """Set the end state where this commit holds the end; raises Fenced when somebody else has set it."""
@@ -95,7 +103,7 @@ class Batch:
     def _write_alone(entry: Entry) -> None:
         try:
             with transaction.atomic():
-                entry.write()
+                entry.write_missing()
         except UNAVAILABLE:
             raise
         except (IntegrityError, Fenced):

@@ -9,7 +9,7 @@ from typing import Any
 from streaming.protocol.events import ENDED, Draft, Event
 from streaming.store.responses import Delivered, Ending, Started
 
-from .batch import UNAVAILABLE, Batch, Entry, Notes
+from .batch import Batch, Entry, Notes
 from .commit_thread import CommitThread
 from .tail import Tail
 
@@ -138,7 +138,7 @@ class Journal:
         return Entry(tail, [*events, last], ending)
 
     def _on_written(self, batch: Batch, error: Exception | None) -> None:
-        if isinstance(error, UNAVAILABLE):
+        if error is not None:
             self._on_failed(batch, error)
             return
         self._failing_since = None

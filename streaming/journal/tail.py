@@ -6,7 +6,8 @@ from typing import Protocol
 
 from streaming.protocol.events import ENDED, Draft, Event, merge
 
-KEEP_EVENTS = 512
+KEEP_EVENTS = 64
+KEEP_ENDED_EVENTS = 16
 PENDING_BYTES_MAX = 256 * 1024
 
 
@@ -19,8 +20,8 @@ class Listener(Protocol):
 class Tail:
     """The log of one live response in this process.
 
-    Events become part of ``events`` only after they are stored. At most about 2 × KEEP_EVENTS stay
-    in memory; what is older is read from rows.
+    Events become part of ``events`` only after they are stored. Between KEEP_EVENTS and twice as many stay
+    in memory, few once it has ended; what is older is read from rows.
     """
 
     def __init__(self, response_id: str, epoch: int, received_at: float, last_seq: int = 0):
@@ -99,14 +100,21 @@ class Tail:
         """Make stored events visible and wake the readers."""
         if not events:
             return
-        if len(self.events) > 2 * KEEP_EVENTS:
-            del self.events[:KEEP_EVENTS]
-            self.first_seq += KEEP_EVENTS
         self.events.extend(events)
         self.last_seq = events[-1].seq
+        if self.ended:
+            self._keep(KEEP_ENDED_EVENTS)
+        elif len(self.events) > 2 * KEEP_EVENTS:
+            self._keep(KEEP_EVENTS)
         for event in events:
             self.sent_tokens += event.token_count
         self.wake()
+
+    def _keep(self, count: int) -> None:
+        """Forget all but the newest events."""
+        surplus = max(0, len(self.events) - count)
+        del self.events[:surplus]
+        self.first_seq += surplus
 
     def wake(self) -> None:
         """Tell every reader to look again, and a relay that waits for room."""

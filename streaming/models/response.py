@@ -28,7 +28,9 @@ class Response(models.Model):
         PROBE = "probe"
 
     id = models.CharField(primary_key=True, max_length=40, default=response_id, editable=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="responses", null=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="responses", null=True, db_index=False
+    )
     api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True)
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, null=True, blank=True, related_name="responses"
@@ -38,7 +40,7 @@ class Response(models.Model):
     dialect = models.CharField(max_length=16)
     stream = models.BooleanField(default=True)
     model = models.CharField(max_length=200)
-    engine = models.ForeignKey(Engine, on_delete=models.SET_NULL, null=True, blank=True)
+    engine = models.ForeignKey(Engine, on_delete=models.SET_NULL, null=True, blank=True, db_index=False)
     request = models.JSONField(default=dict, help_text="clamped parameters, without the prompt's text")
     prompt_ids = models.BinaryField(null=True, help_text="compressed; dropped at the end")
     policy = models.CharField(max_length=16, help_text="abort, grace=N (seconds) or background")
@@ -50,6 +52,7 @@ class Response(models.Model):
     epoch = models.PositiveIntegerField(default=1)
     attempts = models.PositiveIntegerField(default=0)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_reason = models.CharField(max_length=24, blank=True, help_text="the end reason that a stop asked for")
     last_seq = models.PositiveIntegerField(default=0, help_text="written at the end; before it the log decides")
 
     created_at = models.DateTimeField(auto_now_add=True)
@@ -104,6 +107,7 @@ class Response(models.Model):
             models.Index(fields=["-created_at"]),
             models.Index(fields=["end_state", "-created_at"]),
             models.Index(fields=["user", "-created_at"]),
+            models.Index(fields=["engine", "-created_at"]),
             models.Index(fields=["owner"], condition=~Q(state="ended"), name="response_unended_owner"),
         ]
 
@@ -120,7 +124,8 @@ class ResponseEvent(models.Model):
     """One stored event. Append-only; the primary key is the fence between two would-be owners."""
 
     pk = models.CompositePrimaryKey("response_id", "seq")
-    response = models.ForeignKey(Response, on_delete=models.CASCADE, related_name="events")
+    # The primary key begins with it: a second index would double what an event costs to store.
+    response = models.ForeignKey(Response, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.PositiveIntegerField()
     epoch = models.PositiveIntegerField()
     kind = models.CharField(max_length=16)

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from streaming.engine.base import Sampling
 from streaming.engine.prompt import carry_on
@@ -12,15 +14,17 @@ from streaming.engine.tokenizer import TokenizerBundle
 from streaming.models import Engine, Response
 from streaming.pool import UnknownModel
 from streaming.protocol.detokenizer import Detokenizer
-from streaming.protocol.end_state import OWNER_LOST, decide
+from streaming.protocol.end_state import OWNER_LOST, STOPPED, decide
 from streaming.protocol.events import STARTED, TEXT, Event
+from streaming.protocol.markers import spelled
 from streaming.protocol.policy import Policy, parse_policy
-from streaming.protocol.response_stream import ResponseStream
+from streaming.protocol.response_stream import ResponseStream, StreamOptions
 from streaming.relay import Job
 from streaming.store import log, orphans, threads
 from streaming.store.packing import unpack_prompt
 
 from .owner import Owner
+from .stream_options import stream_options
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +43,32 @@ async def adopt_all(owner: Owner) -> int:
 
 
 async def adopt_or_end(owner: Owner, response: Response) -> None:
-    """Carry the response on where its policy lets it run and an engine can, else end it ``truncated``."""
+    """Carry the response on where its policy lets it run and an engine can, else end it ``truncated``.
+
+    One that a person asked to stop, and whose owner died before its end was stored, is not carried on.
+    Raises nothing but DatabaseError: one that cannot be read must keep nobody from starting or sweeping.
+    """
+    try:
+        await _adopt_or_end(owner, response)
+    except DatabaseError:
+        raise
+    except Exception:
+        logger.exception("%s could not be carried on", response.id)
+        # Taking over may have stopped half way: whoever owns it by now.
+        await threads.run(response.refresh_from_db)
+        await threads.write(orphans.end_orphan, response, LOST)
+
+
+async def _adopt_or_end(owner: Owner, response: Response) -> None:
+    if response.stop_reason:
+        await threads.write(orphans.end_orphan, response, decide(None, STOPPED, response.stop_reason))
+        return
     policy = parse_policy(response.policy, settings.MAX_GRACE_S)
     row = await _engine_row(owner, response) if policy.survives_owner else None
     if row is None or not engine_for(row).can_continue:
-        await threads.run(orphans.end_orphan, response, LOST)
+        await threads.write(orphans.end_orphan, response, LOST)
         return
-    adopted = await threads.run(orphans.adopt, response, owner.id)
+    adopted = await threads.write(orphans.adopt, response, owner.id)
     if adopted:
         await _carry_on(owner, *adopted, row, policy)
 
@@ -61,10 +84,11 @@ async def _carry_on(owner: Owner, response: Response, continued: Event, row: Eng
     events = await threads.run(log.read, response.id)
     bundle = bundle_for(row)
     prompt_ids = unpack_prompt(response.prompt_ids)
+    options = _options(row, response, bundle, prompt_ids)
     logger.info("carrying on %s from event %d", response.id, continued.seq)
     owner.launch(
-        _job(response, policy, _join(row, bundle, prompt_ids, events)),
-        lambda yields_ids: _rebuild(response, events, bundle, prompt_ids, yields_ids),
+        _job(response, policy, _join(row, bundle, prompt_ids, events, options)),
+        lambda yields_ids: _rebuild(events, bundle, prompt_ids, options, yields_ids),
         user_id=response.user_id,
         received_at=asyncio.get_running_loop().time(),
         last_seq=continued.seq,
@@ -73,22 +97,35 @@ async def _carry_on(owner: Owner, response: Response, continued: Event, row: Eng
     )
 
 
-def _join(row: Engine, bundle: TokenizerBundle, prompt_ids: list[int], events: list[Event]) -> list[int]:
+def _options(row: Engine, response: Response, bundle: TokenizerBundle, prompt_ids: list[int]) -> StreamOptions:
+    return stream_options(
+        row.options,
+        bundle,
+        prompt_ids,
+        response.id,
+        stops=tuple(response.request["stop"]),
+        max_tokens=response.request["max_tokens"],
+        min_tokens=response.request["sampling"].get("min_tokens", 0),
+    )
+
+
+def _join(
+    row: Engine, bundle: TokenizerBundle, prompt_ids: list[int], events: list[Event], options: StreamOptions
+) -> list[int]:
     """The prompt and what was produced after it: the same ids, or the shown text tokenized."""
     if engine_for(row).yields_ids:
         return prompt_ids + [token_id for event in events for token_id in event.token_ids]
+    markers = options.get("markers")
+    if markers is not None:
+        return carry_on(bundle, prompt_ids, spelled(markers, events, options.get("in_reasoning", False)))
     return carry_on(bundle, prompt_ids, "".join(e.payload["text"] for e in events if e.kind == TEXT))
 
 
 def _rebuild(
-    response: Response, events: list[Event], bundle: TokenizerBundle, prompt_ids: list[int], yields_ids: bool
+    events: list[Event], bundle: TokenizerBundle, prompt_ids: list[int], options: StreamOptions, yields_ids: bool
 ) -> ResponseStream:
-    return ResponseStream.rebuild(
-        events,
-        detokenizer=Detokenizer(bundle.tokenizer, prompt_ids) if yields_ids else None,
-        stops=tuple(response.request["stop"]),
-        max_tokens=response.request["max_tokens"],
-    )
+    detokenizer = Detokenizer(bundle.tokenizer, prompt_ids) if yields_ids else None
+    return ResponseStream.rebuild(events, detokenizer=detokenizer, **options)
 
 
 def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:
@@ -101,8 +138,16 @@ def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:
         prompt_ids=prompt_ids,
         prompt_tokens=response.prompt_tokens or 0,
         messages=(),
-        sampling=Sampling(max_tokens=max_tokens, stop=stops, **response.request["sampling"]),
+        sampling=Sampling(max_tokens=max_tokens, stop=stops, **_stored_sampling(response)),
         stops=stops,
         policy=policy,
         cache_salt=str(response.user_id),
     )
+
+
+def _stored_sampling(response: Response) -> dict[str, Any]:
+    """The sampling parameters as they were asked for; JSON made texts of the token ids."""
+    sampling = dict(response.request["sampling"])
+    if bias := sampling.get("logit_bias"):
+        sampling["logit_bias"] = {int(token_id): value for token_id, value in bias.items()}
+    return sampling

@@ -5,9 +5,11 @@ import contextvars
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -15,8 +17,10 @@ from ulid import ULID
 
 from streaming.admission import Admission
 from streaming.journal import Journal, Tail
+from streaming.models import Response
 from streaming.pool import Pool
 from streaming.protocol.end_state import BUG, decide
+from streaming.protocol.liveness import Judge
 from streaming.protocol.response_stream import ResponseStream
 from streaming.relay import Job, Limits, Relay
 from streaming.store import orphans, threads
@@ -51,22 +55,44 @@ class Owner:
         self._tails: dict[str, Tail] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._expected: dict[str, asyncio.Future[None]] = {}
-        self._beating: asyncio.Task[None] | None = None
+        self._storing: Counter[str] = Counter()
+        self._beside: list[asyncio.Task[None]] = []
+        #: Judges the other processes; None where no other can be alive.
+        self.judge: Judge | None = None
 
     async def start(self) -> None:
         """Announce the process and begin to beat."""
-        await threads.run(orphans.register_process, self.id, socket.gethostname(), os.getpid())
-        self._beating = asyncio.create_task(self._beat())
+        await threads.write(orphans.register_process, self.id, socket.gethostname(), os.getpid())
+        self.run_beside(self._beat())
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something for as long as this process owns anything."""
+        self._beside.append(asyncio.get_running_loop().create_task(work, context=contextvars.Context()))
+
+    def is_orphan(self, response: Response) -> bool:
+        """Whether nobody runs the response: its owner is judged dead, let go of it, or is us without a relay."""
+        if response.end_state is not None or response.id in self._relays or response.id in self._expected:
+            return False
+        return response.owner == self.id or self.judge is None or self.judge.is_dead(response.owner)
 
     @contextmanager
-    def expecting(self, response_id: str) -> Iterator[None]:
-        """Around storing and launching a response: who wants to stop it meanwhile can wait for its relay."""
+    def expecting(self, response_id: str, user_id: int | None, model: str) -> Iterator[None]:
+        """Around storing and launching a response: it has its place, and who wants to stop it waits for its relay."""
         expected = self._expected[response_id] = asyncio.get_running_loop().create_future()
+        self.admission.enter(user_id)
+        self._storing[model] += 1
         try:
             yield
         finally:
+            self._storing[model] -= 1
+            self.admission.leave(user_id)
             del self._expected[response_id]
             expected.set_result(None)
+
+    def without_slot(self, model: str) -> int:
+        """How many responses of the model are being stored here, or wait for an engine."""
+        queued = sum(r.job.model == model and r.figures.admitted_at is None for r in self._relays.values())
+        return self._storing[model] + queued
 
     async def launched(self, response_id: str) -> None:
         """Wait until a response that is being stored has its relay, or has failed to get one."""
@@ -128,10 +154,10 @@ class Owner:
             relay.give_up()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=2)
-        if self._beating:
-            self._beating.cancel()
+        for task in self._beside:
+            task.cancel()
         await self.journal.close()
-        await threads.run(orphans.release, self.id)
+        await threads.write(orphans.release, self.id)
 
     async def _run(self, relay: Relay, user_id: int | None) -> None:
         response_id = relay.job.response_id
@@ -152,7 +178,7 @@ class Owner:
     async def _end_unended(self, relay: Relay) -> None:
         """The last net: nothing stays running because of a fault of ours. No-op where another owner took over."""
         try:
-            await threads.run(orphans.end_owned, relay.job.response_id, relay.job.epoch, decide(None, BUG))
+            await threads.write(orphans.end_owned, relay.job.response_id, relay.job.epoch, decide(None, BUG))
         except DatabaseError:
             logger.exception("%s could not be ended", relay.job.response_id)
 
@@ -163,7 +189,7 @@ class Owner:
     async def _beat(self) -> None:
         while True:
             try:
-                await threads.run(orphans.beat, self.id)
+                await threads.write(orphans.beat, self.id)
             except DatabaseError as error:
                 logger.warning("the beat of this process could not be stored: %s", error)
             await asyncio.sleep(settings.BEAT_S)

@@ -1,16 +1,21 @@
 """Owns proving that a question would be answered: a real generation of one token, at most every few seconds."""
 
 import asyncio
+import logging
+
+from django.db import DatabaseError
 
 from streaming.models import Response
 from streaming.protocol.dialects import OPENAI_CHAT
-from streaming.protocol.end_state import COMPLETED
+from streaming.protocol.end_state import COMPLETED, TIMER_FIRED, decide
 from streaming.protocol.events import ENDED
 from streaming.protocol.policy import BACKGROUND, Policy
 
 from .ask import Ask, Refused
 from .owner import Owner
 from .start import check, start
+
+logger = logging.getLogger(__name__)
 
 FRESH_S = 15.0
 PATIENCE_S = 10.0
@@ -56,7 +61,16 @@ class Probe:
         except Refused as refused:
             return refused.message
         except TimeoutError:
+            # Its slot is not kept while it goes on asking in vain: the next question makes another.
+            if relay := self._owner.relay(response.id):
+                relay.interrupt(decide(None, TIMER_FIRED, "total"))
             return f"no token from the engine within {PATIENCE_S:g} s"
+        except DatabaseError as error:
+            logger.warning("the probe could not be stored: %s", error)
+            return "nothing can be stored"
+        except Exception:
+            logger.exception("the probe failed")
+            return "the check failed"
         last = tail.events[-1] if tail.events else None
         if last is None or last.kind != ENDED or last.payload["end_state"] != COMPLETED:
             return "the engine did not answer"

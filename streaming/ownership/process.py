@@ -3,15 +3,19 @@
 import logging
 from functools import cache
 
+from django.conf import settings
 from django.db import DatabaseError
 
 from streaming.engine.registry import bundle_for, close_engines
 from streaming.engine.tokenizer import TokenizerError
+from streaming.protocol.liveness import Judge
 from streaming.store import threads
 
 from .adoption import adopt_all
 from .owner import current
 from .probe import Probe
+from .sweep import Sweep
+from .watch import watch_own
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +46,9 @@ async def start_process(others_are_dead: bool) -> None:
         taken = await adopt_all(owner)
         if taken:
             logger.info("took over %d responses of a process that is gone", taken)
+    else:
+        owner.run_beside(Sweep(owner, Judge(unchanged_s=settings.DEAD_S)).run())
+    owner.run_beside(watch_own(owner))
 
 
 async def stop_process(drain_s: float) -> None:

@@ -1,5 +1,6 @@
 """Owns the way from a validated request to a running response. Knows no HTTP."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from streaming.journal import Tail
 from streaming.models import Engine, Response
 from streaming.pool import Overloaded, UnknownModel
 from streaming.protocol.detokenizer import Detokenizer
-from streaming.protocol.response_stream import ResponseStream
+from streaming.protocol.response_stream import ResponseStream, StreamOptions
 from streaming.relay import Job
 from streaming.store import responses, threads
 from streaming.store.responses import NewResponse
@@ -21,6 +22,7 @@ from streaming.store.responses import NewResponse
 from .ask import Ask, Refused
 from .owner import Owner
 from .prompting import Prompt, fit
+from .stream_options import stream_options
 
 OVERLOAD_RETRY_S = 5.0
 
@@ -28,10 +30,7 @@ OVERLOAD_RETRY_S = 5.0
 async def check(owner: Owner, ask: Ask) -> Engine:
     """All that can be refused without the prompt; returns an engine row of the model. Raises Refused."""
     try:
-        owner.admission.check(ask.user_id)
         row = await owner.pool.row_for(ask.model)
-        owner.pool.check_room(ask.model)
-        return row
     except UnknownModel:
         raise Refused(
             404,
@@ -39,6 +38,17 @@ async def check(owner: Owner, ask: Ask) -> Engine:
             f"model: no model {ask.model[:80]!r} is served here",
             param="model",
         ) from None
+    check_room(owner, ask)
+    return row
+
+
+def check_room(owner: Owner, ask: Ask) -> None:
+    """The caps. Looked at once more when a place is taken: others may have come since. Raises Refused."""
+    if owner.draining:
+        raise Refused(503, "overloaded", "the server is stopping", retry_after_s=OVERLOAD_RETRY_S)
+    try:
+        owner.admission.check(ask.user_id)
+        owner.pool.check_room(ask.model, owner.without_slot(ask.model))
     except TooMany as full:
         status, code = (429, "rate_limited") if full.whose == "user" else (503, "overloaded")
         raise Refused(status, code, str(full), retry_after_s=OVERLOAD_RETRY_S) from None
@@ -54,25 +64,48 @@ async def check(owner: Owner, ask: Ask) -> Engine:
 async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tuple[Response, Tail]:
     """Store the response and launch its relay. Attach a reader to the tail before the next await.
 
-    Raises Refused, and what store.responses.create raises.
+    Raises Refused, and what store.responses.create raises. Cancelling it may come too late: what is stored
+    gets its relay, and the policy decides what becomes of it.
     """
     prompt = await fit(ask, row, settings.MAX_OUTPUT_TOKENS)
-    open_stream = stream_opener(bundle_for(row), prompt.token_ids, ask.stops, prompt.max_tokens)
     new = _new(owner, ask, prompt)
-    with owner.expecting(new.id):
-        response = await threads.run(responses.create, new)
+    min_tokens = ask.sampling.get("min_tokens", 0)
+    options = stream_options(
+        row.options,
+        bundle_for(row),
+        prompt.token_ids,
+        new.id,
+        stops=ask.stops,
+        max_tokens=prompt.max_tokens,
+        min_tokens=min_tokens,
+    )
+    open_stream = stream_opener(bundle_for(row), prompt.token_ids, options)
+
+    def launch(response: Response) -> Tail:
         job = _job(ask, response, prompt)
-        return response, owner.launch(job, open_stream, user_id=ask.user_id, received_at=received_at)
+        return owner.launch(job, open_stream, user_id=ask.user_id, received_at=received_at)
+
+    def launch_late(stored: asyncio.Future[Response]) -> None:
+        if not stored.cancelled() and not stored.exception():
+            launch(stored.result())
+
+    check_room(owner, ask)
+    with owner.expecting(new.id, ask.user_id, ask.model):
+        storing = asyncio.ensure_future(threads.write(responses.create, new))
+        try:
+            response = await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            storing.add_done_callback(launch_late)
+            raise
+        return response, launch(response)
 
 
-def stream_opener(
-    bundle: TokenizerBundle, prompt_ids: Any, stops: tuple[str, ...], max_tokens: int
-) -> Callable[[bool], ResponseStream]:
+def stream_opener(bundle: TokenizerBundle, prompt_ids: Any, options: StreamOptions) -> Callable[[bool], ResponseStream]:
     """A maker of the pure state, for an engine that yields ids or text."""
 
     def open_stream(yields_ids: bool) -> ResponseStream:
         detokenizer = Detokenizer(bundle.tokenizer, prompt_ids) if yields_ids else None
-        return ResponseStream(detokenizer=detokenizer, stops=stops, max_tokens=max_tokens)
+        return ResponseStream(detokenizer=detokenizer, **options)
 
     return open_stream
 

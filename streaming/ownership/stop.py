@@ -1,10 +1,18 @@
 """Owns stopping a response for a person: idempotent, durable, answered after the end is stored. Knows no HTTP."""
 
+import asyncio
+from contextlib import suppress
+
+from django.conf import settings
+
 from streaming.models import Response
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import orphans, responses, threads
 
 from .owner import Owner
+
+END_POLL_S = 0.05
+STORING_S = 1.0
 
 
 async def stop(owner: Owner, response: Response, reason: str) -> None:
@@ -15,12 +23,26 @@ async def stop(owner: Owner, response: Response, reason: str) -> None:
     if response.end_state is not None:
         return
     end = decide(None, STOPPED, reason)
-    await threads.run(responses.request_stop, response.id)
     await owner.launched(response.id)
-    relay = owner.relay(response.id)
-    if relay is None:
-        if response.owner != owner.id:
-            await threads.run(orphans.end_orphan, response, end)
-        return
-    relay.stop(end)
-    await owner.ended(response.id)
+    if relay := owner.relay(response.id):
+        # The engine first: it must not work on while a busy database keeps us waiting.
+        relay.stop(end)
+        await threads.write(responses.request_stop, response.id, reason)
+        await owner.ended(response.id)
+    elif owner.is_orphan(response):
+        await threads.write(orphans.end_orphan, response, end)
+    else:
+        await threads.write(responses.request_stop, response.id, reason)
+        await _ended_elsewhere(response.id)
+
+
+async def _ended_elsewhere(response_id: str) -> None:
+    """Wait until the owner, another process that looks every STOP_POLL_S, has stored the end; not for ever.
+
+    Should it die over this, the stop stands in the row: whoever takes the response over ends it.
+    """
+    patience_s = 2 * settings.STOP_POLL_S + settings.STOP_PROOF_S + STORING_S
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience_s):
+            while not await threads.run(responses.has_ended, response_id):  # noqa: ASYNC110  another process
+                await asyncio.sleep(END_POLL_S)

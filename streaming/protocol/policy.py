@@ -22,7 +22,8 @@ class Policy:
     patience_s: float | None
 
     def __str__(self) -> str:
-        return f"grace={self.patience_s:g}" if self.kind == GRACE else self.kind
+        """As parse_policy reads it: in plain digits, for rows are read back after a restart."""
+        return f"grace={self.patience_s:.3f}".rstrip("0").rstrip(".") if self.kind == GRACE else self.kind
 
     @property
     def survives_owner(self) -> bool:
@@ -31,14 +32,17 @@ class Policy:
 
 
 def parse_policy(text: str, max_grace_s: float) -> Policy:
-    """Read ``abort``, ``grace=N`` (seconds, 0 < N <= max_grace_s) or ``background``; raises PolicyError."""
+    """Read ``abort``, ``grace=N`` (seconds to the millisecond, 0 < N <= max_grace_s) or ``background``.
+
+    Raises PolicyError.
+    """
     if text == ABORT:
         return Policy(ABORT, 0.0)
     if text == BACKGROUND:
         return Policy(BACKGROUND, None)
     kind, _, number = text.partition("=")
     if kind == GRACE and number.isascii() and number.replace(".", "", 1).isdigit():
-        grace_s = float(number)
+        grace_s = round(float(number), 3)
         if 0 < grace_s <= max_grace_s:
             return Policy(GRACE, grace_s)
     raise PolicyError(

@@ -156,7 +156,8 @@ class Relay:
                     if self.tail.pending_bytes > PENDING_BYTES_MAX:
                         await self._room()
         except asyncio.CancelledError:
-            await self._prove_abort(engine, request)
+            if not self._given_up:
+                await self._prove_abort(engine, request)
             raise
         if not stream.finished:
             raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")

@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from streaming.models import ApiKey, LoginToken
 
+from .threads import impatient
+
 logger = logging.getLogger(__name__)
 
 KEY_FORMAT = re.compile(r"sk-[A-Za-z0-9_-]{43}", re.ASCII)
@@ -84,10 +86,11 @@ def _note_used(api_key: ApiKey) -> None:
         return
     unnoted = Q(last_used_at__isnull=True) | Q(last_used_at__lte=stale)
     try:
-        ApiKey.objects.filter(unnoted, pk=api_key.pk).update(last_used_at=now)
-    except DatabaseError:
-        # A note for the owner's eyes is not worth refusing the request.
-        logger.warning("could not note that key %s was used", api_key.pk, exc_info=True)
+        with impatient():
+            ApiKey.objects.filter(unnoted, pk=api_key.pk).update(last_used_at=now)
+    except DatabaseError as error:
+        # A note for the owner's eyes is worth neither refusing the request nor keeping it waiting.
+        logger.info("could not note that key %s was used: %s", api_key.pk, error)
 
 
 def revoke_keys(keys: "list[int]") -> int:

@@ -62,7 +62,7 @@ def rename(user: User, conversation_id: str, title: str) -> Conversation:
     """Set the title; the place in the list stays."""
     conversation = get(user, conversation_id)
     conversation.title = title
-    conversation.save(update_fields=["title"])
+    Conversation.objects.filter(id=conversation.id).update(title=title)
     return conversation
 
 

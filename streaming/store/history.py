@@ -9,12 +9,15 @@ def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
     """The turns from the conversation's root down to ``leaf_id``, as role and content; empty for None.
 
     An answer's content is what is stored of it, also when it was stopped or cut off; empty ones are left out.
+    Raises Message.DoesNotExist when the conversation was deleted meanwhile.
     """
     rows = Message.objects.filter(conversation_id=conversation_id).select_related("response")
     by_id = {message.id: message for message in rows}
     turns: list[Turn] = []
     while leaf_id:
-        message = by_id[leaf_id]
+        message = by_id.get(leaf_id)
+        if message is None:
+            raise Message.DoesNotExist
         content = message.text if message.role == Message.Role.USER else _answer(message)
         if content:
             turns.append({"role": message.role, "content": content})

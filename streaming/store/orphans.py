@@ -1,6 +1,9 @@
 """Owns taking over responses whose owner is gone: one transaction each, fenced by owner, epoch and primary key."""
 
-from django.db import transaction
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
 
 from streaming.models import Response, ResponseEvent, WebProcess
@@ -9,6 +12,11 @@ from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 
 from . import log
 from .responses import Ending, end
+
+T = TypeVar("T")
+
+#: How often a writer that was taken for dead may be faster before that is an error.
+LATE_WRITES = 20
 
 
 def unended(owner_not: str | None = None) -> list[Response]:
@@ -19,29 +27,53 @@ def unended(owner_not: str | None = None) -> list[Response]:
 
 def adopt(response: Response, new_owner: str) -> tuple[Response, Event] | None:
     """Become the owner and store the ``continued`` event; None when somebody else was faster."""
-    with transaction.atomic():
-        if not _take(response, new_owner):
-            return None
-        response.epoch += 1
-        response.attempts += 1
-        seq = log.last_seq(response.id) + 1
-        event = Event(seq, response.epoch, CONTINUED, {"attempt": response.attempts + 1, "reason": "relay_lost"})
-        log.insert([(response.id, event)])
+    continued = _against_a_late_writer(lambda: _adopt(response, new_owner))
+    if continued is None:
+        return None
     response.owner = new_owner
-    return response, event
+    response.epoch += 1
+    response.attempts += 1
+    return response, continued
+
+
+def _adopt(response: Response, new_owner: str) -> Event | None:
+    if not _take(response, new_owner):
+        return None
+    payload = {"attempt": response.attempts + 2, "reason": "relay_lost"}
+    event = Event(log.last_seq(response.id) + 1, response.epoch + 1, CONTINUED, payload)
+    log.insert([(response.id, event)])
+    return event
 
 
 def end_orphan(response: Response, how: End) -> bool:
     """End a response that nobody carries on, counting what its log shows. Returns whether this call ended it."""
+    return _against_a_late_writer(lambda: _end_orphan(response, how))
+
+
+def _end_orphan(response: Response, how: End) -> bool:
+    if not _take(response, None):
+        return False
+    seq = log.last_seq(response.id) + 1
+    figures = counted(response.id)
+    usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
+    event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage))
+    log.insert([(response.id, event)])
+    return end(response.id, response.epoch + 1, seq, Ending(how, figures))
+
+
+def _against_a_late_writer(work: Callable[[], T]) -> T:
+    """Run in a transaction; again where an owner that is not dead after all stored an event in between.
+
+    Events do not lock the row, so only the primary key tells. The loser of that race looks again.
+    """
+    for _ in range(LATE_WRITES):
+        try:
+            with transaction.atomic():
+                return work()
+        except IntegrityError:
+            continue
     with transaction.atomic():
-        if not _take(response, None):
-            return False
-        seq = log.last_seq(response.id) + 1
-        figures = counted(response.id)
-        usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
-        event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage))
-        log.insert([(response.id, event)])
-        return end(response.id, response.epoch + 1, seq, Ending(how, figures))
+        return work()
 
 
 def end_owned(response_id: str, epoch: int, how: End) -> bool:

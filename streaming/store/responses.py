@@ -62,7 +62,7 @@ def create(new: NewResponse) -> Response:
     """Store a queued response, and for the chat its messages, in one transaction.
 
     ``question`` is new user text below ``parent_id``; without it ``parent_id`` is the user message to
-    answer (again). Raises KeyTaken or ConversationBusy.
+    answer (again). Raises KeyTaken, ConversationBusy or, when it was deleted meanwhile, Conversation.DoesNotExist.
     """
     try:
         with transaction.atomic():
@@ -89,6 +89,8 @@ def create(new: NewResponse) -> Response:
     except IntegrityError as error:
         if by_key(new.user_id, new.idempotency_key):
             raise KeyTaken from error
+        if not Conversation.objects.filter(id=new.conversation_id).exists():
+            raise Conversation.DoesNotExist from error
         raise ConversationBusy from error
 
 
@@ -216,11 +218,16 @@ def _many(sql: str, rows: Sequence[Sequence[Any]]) -> None:
             cursor.executemany(sql, rows)
 
 
-def request_stop(response_id: str) -> None:
-    """Remember that a person asked to stop, whoever owns the response."""
-    Response.objects.filter(id=response_id, stop_requested_at__isnull=True, end_state__isnull=True).update(
-        stop_requested_at=timezone.now()
+def request_stop(response_id: str, reason: str) -> None:
+    """Remember that a person asked to stop: the owner looks for it, and nobody carries the response on."""
+    Response.objects.filter(id=response_id, stop_requested_at__isnull=True).update(
+        stop_requested_at=timezone.now(), stop_reason=reason
     )
+
+
+def has_ended(response_id: str) -> bool:
+    """Whether the end is stored, or the response gone."""
+    return not Response.objects.filter(id=response_id, end_state__isnull=True).exists()
 
 
 def get(response_id: str, user_id: int) -> Response | None:
@@ -228,6 +235,17 @@ def get(response_id: str, user_id: int) -> Response | None:
     if not ID_FORMAT.fullmatch(response_id):
         return None
     return Response.objects.select_related("message").filter(id=response_id, user_id=user_id).first()
+
+
+def is_of_epoch(response_id: str, epoch: int) -> bool:
+    """Whether nobody has taken the response over since; inside a transaction nobody can until it ends."""
+    rows = Response.objects.select_for_update().filter(id=response_id)
+    return rows.values_list("epoch", flat=True).first() == epoch
+
+
+def exists(response_id: str) -> bool:
+    """Whether there is (still) such a response."""
+    return Response.objects.filter(id=response_id).exists()
 
 
 def by_key(user_id: int | None, idempotency_key: str | None) -> Response | None:

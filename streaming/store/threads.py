@@ -1,27 +1,64 @@
-"""Owns the few threads on which relays, readers and sweeps reach the database. Requests have threads of their own."""
+"""Owns the few threads on which relays, readers and sweeps reach the database. Requests have threads of their own.
+
+Writers have theirs too: while somebody holds the database's write lock, readers go on reading.
+"""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from django.db import connection
+from django.db import OperationalError, connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-STORE_THREADS = 4
-_threads = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="store")
+READ_THREADS = 3
+WRITE_THREADS = 2
+#: As long as one statement waits for a locked database: those behind it have then waited as long as itself.
+WRITE_PATIENCE_S = 10.0
+_reading = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="store-read")
+_writing = ThreadPoolExecutor(WRITE_THREADS, thread_name_prefix="store-write")
 
 
 async def run(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call a store function on a store thread; at most STORE_THREADS connections exist for all of them."""
-    return await asyncio.get_running_loop().run_in_executor(_threads, lambda: _fresh(function, *args, **kwargs))
+    """Call a store function that reads; at most READ_THREADS connections exist for all of them."""
+    return await asyncio.get_running_loop().run_in_executor(_reading, lambda: _fresh(function, *args, **kwargs))
+
+
+async def write(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a store function that writes. Raises OperationalError when its turn did not come in WRITE_PATIENCE_S."""
+    asked_at = time.monotonic()
+
+    def in_turn() -> R:
+        if time.monotonic() - asked_at > WRITE_PATIENCE_S:
+            raise OperationalError("the database takes no writes")
+        return _fresh(function, *args, **kwargs)
+
+    return await asyncio.get_running_loop().run_in_executor(_writing, in_turn)
 
 
 def _fresh(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     drop_broken_connection()
     return function(*args, **kwargs)
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    """For a write that is not worth waiting for: on SQLite it fails at once while somebody else writes."""
+    connection.ensure_connection()
+    raw = connection.connection if connection.vendor == "sqlite" else None
+    if raw is None:
+        yield
+        return
+    (patience_ms,) = raw.execute("PRAGMA busy_timeout").fetchone()
+    raw.execute("PRAGMA busy_timeout = 0")
+    try:
+        yield
+    finally:
+        raw.execute(f"PRAGMA busy_timeout = {patience_ms}")
 
 
 def close_connection() -> None:

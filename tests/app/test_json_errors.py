@@ -3,7 +3,10 @@
 import json
 
 import pytest
+from django.db import InterfaceError, OperationalError
 from django.test import Client
+
+from streaming.models import Message
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.app.probe_urls")]
 
@@ -117,3 +120,39 @@ def test_a_garbage_cursor_is_a_json_400(page1, before):
 
 def test_the_openapi_document_is_served(api):
     assert api.get("/v1/openapi.json").json()["openapi"].startswith("3.")
+
+
+FORMS = {
+    "no boundary": ("multipart/form-data", b"x"),
+    "a boundary that is no text": ("multipart/form-data; boundary=\xff", b"--x\r\n"),
+    "another charset": ("application/x-www-form-urlencoded; charset=utf-16", b"a=1"),
+    "3,000 fields": ("application/x-www-form-urlencoded", b"a=1&" * 3000),
+}
+
+
+@pytest.mark.parametrize(("content_type", "body"), FORMS.values(), ids=FORMS)
+def test_a_form_that_cannot_be_read_is_a_json_400(u1, content_type, body):
+    client = Client(raise_request_exception=False, enforce_csrf_checks=True)
+    client.force_login(u1)
+    client.cookies["csrftoken"] = "t" * 32
+    refused(post(client, body, "/api/conversations", content_type), 400)
+
+
+@pytest.mark.parametrize("trouble", [OperationalError, InterfaceError])
+def test_a_database_that_is_not_there_is_a_json_503_that_says_when_to_come_again(page1, monkeypatch, trouble):
+    def locked(*args):
+        raise trouble("database is locked")
+
+    monkeypatch.setattr("streaming.store.conversations.create", locked)
+    response = post(page1, {}, "/api/conversations")
+    assert refused(response, 503)["code"] == "storage"
+    assert int(response["Retry-After"]) > 0
+    assert "locked" not in response.content.decode()
+
+
+def test_a_row_that_was_deleted_in_the_middle_of_a_request_is_a_json_404(page1, monkeypatch):
+    def gone(*args):
+        raise Message.DoesNotExist
+
+    monkeypatch.setattr("streaming.store.conversations.create", gone)
+    refused(post(page1, {}, "/api/conversations"), 404)

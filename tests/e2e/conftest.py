@@ -1,53 +1,6 @@
-"""Owns the one site that the end-to-end tests share, and that the check of its database comes last."""
-
-import os
-from pathlib import Path
+"""Owns the clients of the end-to-end tests. The site itself is in tests/plugins/site.py."""
 
 import pytest
-
-from tests.e2e.site import ROOT, Site
-
-
-def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: "test_the_books" in item.nodeid)
-
-
-@pytest.fixture(scope="session")
-def model_dir():
-    """The folder of the demo model; `make test` makes it."""
-    folder = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")
-    if not (folder / "smollm2" / "tokenizer.json").is_file():
-        pytest.skip("the demo model is not there; run `make test`")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory, model_dir):
-    """A site with a scripted engine and the real llama.cpp worker."""
-    site = Site(tmp_path_factory.mktemp("site"), model_dir)
-    site.manage("migrate", "-v", "0")
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "400",
-        "--context", "100000",
-    )  # fmt: skip
-    site.start_engine()
-    site.start()
-    yield site
-    site.stop()
-
-
-@pytest.fixture(scope="session")
-def key(site):
-    return site.manage("create_api_key", "dev")
-
-
-@pytest.fixture(autouse=True)
-def _site_runs(request):
-    """A test that failed while the server was down must not fail the next ones."""
-    if "site" in request.fixturenames:
-        site = request.getfixturevalue("site")
-        if site.web.popen.poll() is not None:
-            site.start()
 
 
 @pytest.fixture

@@ -76,6 +76,11 @@ class Site:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def prepare(self) -> None:
+        """Make the database, and lay out what the page is made of."""
+        self.manage("migrate", "-v", "0")
+        self.manage("collectstatic", "--noinput", "-v", "0")
+
     def start(self) -> None:
         """Start the web process and wait until it listens."""
         self.web = self._process("serve", "--port", str(self.port), log="web.log")

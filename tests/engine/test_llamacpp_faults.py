@@ -101,11 +101,18 @@ async def test_an_answer_that_is_no_stream_is_an_error(fault, fault_client, cont
     assert (outputs, error.reason, error.status) == ([], reason, status)
 
 
-async def test_the_engines_own_words_go_to_the_log_only(fault, fault_client, caplog):
-    fault.set_control({"error_after": 1})
-    with caplog.at_level(logging.WARNING):
+@pytest.mark.parametrize("control", [{"error_after": 1}, {"garbage_after": 1}, {"status": 400}, {"json": True}])
+async def test_the_engines_own_words_may_hold_a_prompt_so_only_a_debug_log_has_them(
+    fault, fault_client, caplog, control
+):
+    fault.set_control(control)
+    with caplog.at_level(logging.DEBUG, logger="streaming"):
         await outcome(fault_client, ask())
-    assert "scripted secret" in caplog.text
+    words = ("scripted secret", "whole answer", "content")
+    spoken = [record for record in caplog.records if any(word in record.getMessage() for word in words)]
+    assert spoken
+    assert {record.levelno for record in spoken} == {logging.DEBUG}
+    assert any(record.levelno == logging.WARNING for record in caplog.records)
 
 
 async def test_a_prompt_over_the_context_is_refused_with_both_numbers(fault_client):

@@ -22,3 +22,15 @@ def test_a_policy_reads_back_as_written(text, patience_s, survives):
 def test_anything_else_is_refused_with_what_was_seen(text):
     with pytest.raises(PolicyError, match="at most 60"):
         parse_policy(text, max_grace_s=60)
+
+
+@pytest.mark.parametrize("seconds", ["0.001", "0.0049", "0.00051", "12.3456789", "59.9999", "1.", ".5", "007"])
+def test_whatever_grace_was_taken_reads_back_from_its_row(seconds):
+    policy = parse_policy(f"grace={seconds}", 60)
+    assert parse_policy(str(policy), 60) == policy
+    assert len(str(policy)) <= 16
+
+
+def test_a_grace_below_a_millisecond_is_refused():
+    with pytest.raises(PolicyError):
+        parse_policy("grace=0.00001", 60)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from streaming.journal.tail import KEEP_ENDED_EVENTS
 from streaming.protocol.events import ENDED, STARTED
 from tests.stream.conftest import DEADLINE_S, frames_text, ids_of, text_of
 
@@ -98,7 +99,7 @@ async def test_a_reader_of_a_long_answer_reads_rows_once_memory_no_longer_holds_
     response, tail = await bench.ask(script)
     await bench.ended(response)
     events = await bench.log(response)
-    assert len(tail.events) <= 1600
+    assert len(tail.events) <= KEEP_ENDED_EVENTS
     data = await read(bench.reader(response, tail))
     assert frames_text(data) == text_of(events)
 

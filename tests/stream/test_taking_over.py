@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from streaming.engine.registry import engine_for
+from streaming.models import Response
 from streaming.ownership.adoption import adopt_all
 from streaming.ownership.owner import Owner
 from streaming.ownership.stop import stop
 from streaming.protocol.end_state import TRUNCATED, End
-from streaming.store import orphans, threads
+from streaming.store import orphans, responses, threads
 from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of
 
 WORDS = [{"text": f"word{i} "} for i in range(60)]
@@ -152,3 +154,52 @@ async def _all(reader) -> bytes:
         data = b"".join([frame async for frame in reader.frames()])
     reader.close()
     return data
+
+
+async def _store(response, **fields):
+    await threads.run(Response.objects.filter(id=response.id).update, **fields)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"policy": "grace=1e-05"}, {"policy": "grace=99999"}, {"request": {}}, {"prompt_ids": b"no zlib"}]
+)
+async def test_one_that_cannot_be_carried_on_ends_and_keeps_nobody_from_starting(bench, scripted, successor, damage):
+    damaged, _ = await bench.ask("go", policy="background")
+    good, _ = await bench.ask("go", policy="background")
+    await die(bench, damaged)
+    await die(bench, good)
+    await _store(damaged, **damage)
+    assert await adopt_all(successor.owner) == 2
+    row = await successor.row(damaged)
+    assert (row.end_state, row.end_reason) == ("truncated", "relay_lost")
+    assert (await successor.ended(good)).end_state == "completed"
+
+
+async def test_what_a_person_had_stopped_before_its_owner_died_is_not_carried_on(bench, scripted, successor, engine):
+    response, _ = await bench.ask("go", policy="background")
+    await die(bench, response)
+    await threads.write(responses.request_stop, response.id, "api")
+    asked = len(engine.requests)
+    await adopt_all(successor.owner)
+    row = await successor.row(response)
+    assert (row.end_state, row.end_reason) == ("cancelled", "api")
+    assert len(engine.requests) == asked
+
+
+async def test_the_token_ids_of_a_logit_bias_are_numbers_again_when_it_is_carried_on(bench, scripted, successor, row):
+    bias = {7: -100.0, 9: 5.5}
+    response, _ = await bench.ask("go", policy="background", sampling={"logit_bias": bias, "temperature": 0.5})
+    await die(bench, response)
+    await adopt_all(successor.owner)
+    await successor.ended(response)
+    requests = [r for r in engine_for(row).requests if r.request_id.startswith(response.id)]
+    assert [request.sampling.logit_bias for request in requests] == [bias, bias]
+
+
+async def test_a_stop_ends_what_this_process_owns_but_no_longer_runs(bench, scripted):
+    response, _ = await bench.ask("go", policy="background")
+    await die(bench, response)
+    async with asyncio.timeout(DEADLINE_S):
+        await stop(bench.owner, await bench.row(response), "user")
+    row = await bench.row(response)
+    assert (row.end_state, row.end_reason) == ("cancelled", "user")

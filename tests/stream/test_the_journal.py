@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import sqlite3
 
-from django.db import connection
+import pytest
+from django.db import OperationalError, connection
 
 from streaming.journal import batch as batch_module
 from streaming.journal.tail import PENDING_BYTES_MAX
+from streaming.ownership.stop import stop
 from streaming.protocol.events import REASONING, Draft
-from tests.stream.conftest import DEADLINE_S, text_of
+from streaming.store import threads
+from tests.stream.conftest import DEADLINE_S, frames_text, text_of
 from tests.stream.test_a_response_from_question_to_end import read
 
 
@@ -114,3 +117,59 @@ async def test_a_relay_waits_while_too_much_is_pending(bench, engine):
         assert tail.pending_bytes < 2 * PENDING_BYTES_MAX
     row = await bench.ended(response)
     assert len(row.output_text) == row.completion_tokens
+
+
+async def test_a_commit_that_went_through_although_it_was_reported_as_failed_is_not_taken_for_another_owners(
+    bench, engine, monkeypatch
+):
+    """As PostgreSQL's connection does that breaks between the commit and its acknowledgement."""
+    real = batch_module.Batch._write_together
+    failures = []
+
+    def unacknowledged(batch):
+        real(batch)
+        shown = any(event.kind in {"text", "ended"} for entry in batch.entries for event in entry.events)
+        if shown and len(failures) < 4:
+            failures.append(batch)
+            raise batch_module.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(batch_module.Batch, "_write_together", unacknowledged)
+    monkeypatch.setattr("streaming.journal.journal.RETRY_S", 0.01)
+    response, tail = await bench.ask({"outputs": [{"text": "a"}, {"text": "b"}], "repeat": 5, "delay_s": 0.02})
+    data = await read(bench.reader(response, tail))
+    row, events = await bench.ended(response), await bench.log(response)
+    assert failures
+    assert not tail.fenced
+    assert (row.end_state, row.output_text) == ("completed", "ab" * 5)
+    assert frames_text(data) == text_of(events) == row.output_text
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+
+
+async def test_readers_read_and_stops_reach_the_engine_while_writers_wait_for_the_database(bench, engine):
+    ended, _ = await bench.ask({"outputs": [{"text": "old"}]})
+    await bench.ended(ended)
+    response, tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.01})
+    running = bench.reader(response, tail)
+    async with asyncio.timeout(DEADLINE_S):
+        await running.first()
+    with locked_database():
+        waiting = [asyncio.create_task(bench.ask("hello")) for _ in range(12)]
+        await asyncio.sleep(0)
+        assert frames_text(await read(bench.reader(ended))) == "old"
+        stopping = asyncio.create_task(stop(bench.owner, await bench.row(response), "user"))
+        async with asyncio.timeout(DEADLINE_S):
+            await engine.until(lambda e: not any(r.startswith(response.id) for r, n in e.running.items() if n))
+        assert not any(task.done() for task in waiting)
+    await stopping
+    row = await bench.row(response)
+    assert (row.end_state, row.end_reason) == ("cancelled", "user")
+    assert row.stop_requested_at
+    for other, _tail in await asyncio.gather(*waiting):
+        assert (await bench.ended(other)).end_state == "completed"
+    running.close()
+
+
+async def test_a_write_whose_turn_does_not_come_is_given_up(monkeypatch):
+    monkeypatch.setattr(threads, "WRITE_PATIENCE_S", 0)
+    with pytest.raises(OperationalError, match="takes no writes"):
+        await threads.write(lambda: "written")

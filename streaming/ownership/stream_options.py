@@ -1,0 +1,33 @@
+"""Owns what a request and its engine's row decide about a stream, alike at its start and when it is carried on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streaming.engine.tokenizer import TokenizerBundle
+from streaming.protocol.markers import begins_in_reasoning, markers_named
+from streaming.protocol.response_stream import StreamOptions
+
+PROMPT_END_TOKENS = 8
+
+
+def stream_options(
+    row_options: Mapping[str, Any],
+    bundle: TokenizerBundle,
+    prompt_ids: Sequence[int],
+    response_id: str,
+    *,
+    stops: Sequence[str],
+    max_tokens: int | None,
+    min_tokens: int = 0,
+) -> StreamOptions:
+    """``row_options["markers"]`` names the model's format; ValueError for a name that there is not."""
+    markers = markers_named(row_options.get("markers", "none"))
+    options: StreamOptions = {"stops": stops, "max_tokens": max_tokens, "min_tokens": min_tokens}
+    if markers is None:
+        return options
+    prompt_end: str = bundle.tokenizer.decode(list(prompt_ids[-PROMPT_END_TOKENS:]), skip_special_tokens=False)
+    return options | {
+        "markers": markers,
+        "in_reasoning": begins_in_reasoning(markers, prompt_end),
+        "call_prefix": f"call_{response_id.removeprefix('resp_')}",
+    }

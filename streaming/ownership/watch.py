@@ -1,0 +1,50 @@
+"""Owns noticing what others did to responses that run here: a stop asked for elsewhere, a new owner."""
+
+import asyncio
+import logging
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from streaming.protocol.end_state import STOPPED, decide
+from streaming.store import threads, watch
+
+from .owner import Owner
+
+logger = logging.getLogger(__name__)
+
+
+async def watch_own(owner: Owner) -> None:
+    """Look every STOP_POLL_S while something runs here: one query, whatever the number of responses."""
+    while True:
+        await asyncio.sleep(settings.STOP_POLL_S)
+        if owner.running:
+            try:
+                await look(owner)
+            except DatabaseError as error:
+                logger.warning("could not look what others did to our responses: %s", error)
+
+
+async def look(owner: Owner) -> None:
+    """Carry out stops that were asked for elsewhere; give up what is no longer ours."""
+    running = set(owner.running)
+    rows = {row.response_id: row for row in await threads.run(watch.owned, owner.id)}
+    for response_id in running & rows.keys():
+        reason = rows[response_id].stop_reason
+        relay = owner.relay(response_id)
+        if relay and reason:
+            relay.stop(decide(None, STOPPED, reason))
+    unseen = [response_id for response_id in running - rows.keys() if owner.relay(response_id)]
+    if unseen:
+        await _give_up_lost(owner, unseen)
+
+
+async def _give_up_lost(owner: Owner, unseen: list[str]) -> None:
+    """Of responses that are not among our unended ones: those that ended just now are ours, another epoch is not."""
+    epochs = await threads.run(watch.epochs, unseen)
+    for response_id in unseen:
+        relay = owner.relay(response_id)
+        if relay and epochs.get(response_id) != relay.job.epoch:
+            logger.warning("%s is no longer ours", response_id)
+            relay.tail.fenced = True
+            relay.tail.wake()
