@@ -45,6 +45,5 @@ async def _give_up_lost(owner: Owner, unseen: list[str]) -> None:
     for response_id in unseen:
         relay = owner.relay(response_id)
         if relay and epochs.get(response_id) != relay.job.epoch:
-            logger.warning("%s is no longer ours", response_id)
             relay.tail.fenced = True
             relay.tail.wake()

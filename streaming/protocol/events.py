@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 STARTED = "started"
@@ -15,6 +14,9 @@ CONTINUED = "continued"
 ENDED = "ended"
 
 KINDS = (STARTED, TEXT, REASONING, TOOL_CALL, TOOL_RESULT, REFUSAL, CONTINUED, ENDED)
+#: Kinds whose payload is ``{"text"}``. A tool_call's is ``{"index", "call_id", "name", "arguments", "complete"}``: the
+#: name in the call's first event only, ``arguments`` a fragment, ``complete`` true in its last one, whose arguments
+#: are empty, with ``"error": "invalid_arguments"`` beside it where the fragments together are no JSON object.
 DELTAS = frozenset({TEXT, REASONING, REFUSAL})
 
 
@@ -42,23 +44,42 @@ class Event(NamedTuple):
     token_count: int = 0
 
 
+def run_key(event: Draft | Event) -> object:
+    """Adjacent events with equal keys are one delta; None for what always stays alone."""
+    if event.kind in DELTAS:
+        return event.kind
+    if event.kind == TOOL_CALL and not event.payload["complete"]:
+        return event.payload["index"]
+    return None
+
+
 def merge(drafts: Sequence[Draft]) -> list[Draft]:
-    """Join adjacent text-like deltas of one kind into one draft each; everything else stays alone."""
+    """Join adjacent deltas of one kind, and of one tool call, into one draft each; everything else stays alone."""
     if len(drafts) < 2:
         return list(drafts)
     merged: list[Draft] = []
-    for kind, run in groupby(drafts, key=attrgetter("kind")):
-        same_kind = list(run)
-        merged.extend([_joined(kind, same_kind)] if kind in DELTAS else same_kind)
+    for key, run in groupby(drafts, key=run_key):
+        same = list(run)
+        merged.extend(same if key is None else [_joined(same)])
     return merged
 
 
-def _joined(kind: str, run: Sequence[Draft]) -> Draft:
+def joined_payload(run: Sequence[Draft | Event]) -> dict[str, Any]:
+    """The payload of several adjacent deltas as one."""
+    if run[0].kind in DELTAS:
+        return {"text": "".join([delta.payload["text"] for delta in run])}
+    payload: dict[str, Any] = {}
+    for delta in run:
+        payload |= delta.payload
+    return payload | {"arguments": "".join([delta.payload["arguments"] for delta in run])}
+
+
+def _joined(run: Sequence[Draft]) -> Draft:
     if len(run) == 1:
         return run[0]
     return Draft(
-        kind,
-        {"text": "".join([draft.payload["text"] for draft in run])},
+        run[0].kind,
+        joined_payload(run),
         tuple(chain.from_iterable([draft.token_ids for draft in run])),
         sum([draft.token_count for draft in run]),
     )

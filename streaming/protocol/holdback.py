@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from .stop_automaton import StopAutomaton
 
 MAX_STOPS = 64
 MAX_STOP_CHARACTERS = 256
+
+#: An automaton is never changed once it is made, and the same few sets are asked for over and over.
+_automaton = lru_cache(maxsize=32)(StopAutomaton)
 
 
 class Holdback:
@@ -20,8 +24,10 @@ class Holdback:
         if not 0 < len(stops) <= MAX_STOPS or not all(0 < len(stop) <= MAX_STOP_CHARACTERS for stop in stops):
             raise ValueError(f"1 to {MAX_STOPS} stop strings of 1 to {MAX_STOP_CHARACTERS} characters")
         self.matched: str | None = None
+        #: What came behind the matched stop string in the same push.
+        self.rest = ""
         self._include_stop = include_stop
-        self._automaton = StopAutomaton(stops)
+        self._automaton = _automaton(tuple(stops))
         self._state = 0
         self._kept = ""
         first_characters = "".join(sorted({stop[0] for stop in stops}))
@@ -77,6 +83,6 @@ class Holdback:
 
     def _cut(self, whole: str, end: int) -> str:
         start = end - self._automaton.match_length[self._state]
-        self.matched = whole[start:end]
+        self.matched, self.rest = whole[start:end], whole[end:]
         self._kept, self._state = "", 0
         return whole[: end if self._include_stop else start]

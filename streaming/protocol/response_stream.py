@@ -1,41 +1,63 @@
 """Owns an answer's way from engine outputs to drafts: decode, clean, hold back, count. Does not store or end it."""
 
 import io
-from collections.abc import Iterable, Sequence
-from typing import Self
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, TypedDict, Unpack
 
 from .clean_text import REPLACEMENT, CleanText
 from .detokenizer import Detokenizer
 from .engine_output import EngineOutput, EngineUsage
-from .events import TEXT, Draft, Event
-from .holdback import Holdback
+from .events import DELTAS, TEXT, TOOL_CALL, Draft, Event, merge
+from .marker_parser import MarkerParser
+from .markers import Markers, spelled
+from .output_filter import OutputFilter
+from .part_stream import PartStream, Piece
+from .text_gate import TextGate
+from .tool_calls import ToolCalls
 from .usage import latest
+
+
+class StreamOptions(TypedDict, total=False):
+    """What a request and its engine's row decide about the stream; the same whenever it is rebuilt.
+
+    Stop strings count in text that came after ``min_tokens`` tokens; what was shown before is no part of
+    one. ``in_reasoning``: the prompt has opened the reasoning already. ``call_prefix`` begins the ids of
+    calls that have none of their own.
+    """
+
+    stops: Sequence[str]
+    include_stop: bool
+    min_tokens: int
+    max_tokens: int | None
+    markers: Markers | None
+    in_reasoning: bool
+    call_prefix: str
+    output_filter: OutputFilter | None
 
 
 class ResponseStream:
     """Feed it what the engine yields; it gives the deltas to store and says when the answer is over.
 
     ``detokenizer`` is needed when the engine yields ids. ``finished`` means that nothing more
-    becomes part of the answer: a stop string matched, the engine gave its finish_reason, or it
-    went past ``max_tokens``. Reaching ``max_tokens`` alone does not finish: the engine was given the
-    same limit, and its last output, which may come by itself, carries finish_reason and usage.
+    becomes part of the answer: a stop string matched, the output filter ended it, the engine gave its
+    finish_reason, or it went past ``max_tokens``. Reaching ``max_tokens`` alone does not finish: the engine was
+    given the same limit, and its last output, which may come by itself, carries finish_reason and usage.
     """
 
-    def __init__(
-        self,
-        *,
-        detokenizer: Detokenizer | None,
-        stops: Sequence[str] = (),
-        include_stop: bool = False,
-        max_tokens: int | None = None,
-    ) -> None:
+    def __init__(self, *, detokenizer: Detokenizer | None, **options: Unpack[StreamOptions]) -> None:
         self.finish_reason: str | None = None
         self.generated_tokens = 0
         self.completion_tokens = 0
         self.usage: EngineUsage | None = None
         self._detokenizer = detokenizer
-        self._holdback = Holdback(stops, include_stop) if stops else None
-        self._max_tokens = max_tokens
+        self._options = options
+        self._min_tokens = options.get("min_tokens") or -1  # an engine may give text before it counts a token
+        self._max_tokens = options.get("max_tokens")
+        self._gate = self._make_gate()
+        #: Only where there is more than text; plain text, the common case, goes a short way.
+        self._parts = self._make_parts() if options.get("markers") is not None else None
+        self._ready: list[Draft] = []
         self._clean = CleanText()
         self._shown = io.StringIO()
         self._carried_ids: list[int] = []
@@ -48,7 +70,7 @@ class ResponseStream:
 
     @property
     def output_text(self) -> str:
-        """What was given out to be shown so far."""
+        """What was given out to be shown so far, without reasoning."""
         return self._shown.getvalue()
 
     @property
@@ -57,63 +79,105 @@ class ResponseStream:
         return tuple(self._carried_ids), self._carried_tokens
 
     def feed(self, output: EngineOutput) -> list[Draft]:
-        """Take one output; the text that became safe to show, as at most one draft."""
+        """Take one output; the text that became safe to show, as at most one draft for each change of kind."""
         text = ""
         if output.token_ids:
             text = self._feed_ids(output.token_ids)
+        elif output.reasoning or output.refusal or output.tool_calls:
+            self._feed_kinds(output)
         elif output.text is not None or output.token_count:
             text = self._feed_text(output.text or "", output.token_count)
         if output.usage is not None:
             self.usage = latest(self.usage, output.usage)
         if output.finish_reason is not None and self.finish_reason is None:
-            self.finish_reason = output.finish_reason
-        return [self._draft(text)] if text else []
+            self._finish(output.finish_reason)
+        drafts = [self._draft(TEXT, {"text": text})] if text else []
+        if self._ready:
+            drafts = merge([*self._drain(), *drafts])
+        if self.finish_reason is not None and self._gate is not None and self._gate.has_filter:
+            drafts = merge([*drafts, *self.flush(natural=True)])  # the filter's last word belongs to the end
+        return drafts
 
     def flush(self, natural: bool) -> list[Draft]:
         """The end: what was kept back. A natural end shows an open character as U+FFFD, a cut drops it."""
-        if self._holdback is not None and self._holdback.matched is not None:
-            return []
-        open_end = self._detokenizer.flush() if self._detokenizer else ""
-        open_end += self._clean.flush()
-        if not natural:
-            open_end = open_end.removesuffix(REPLACEMENT)
+        open_end = ""
+        if self._gate is None or self._gate.finish_reason is None:
+            open_end = self._open_end(natural)
         text = self._show(open_end) if open_end else ""
-        if self._holdback is not None:
-            text += self._holdback.release()
-        return [self._draft(text)] if text else []
+        if self._parts is not None:
+            self._take(self._parts.release(natural))
+            return self._drain()
+        if self._gate is not None:
+            text += self._gate.release()
+            self._heed_gate()
+        return merge([*self._drain(), self._draft(TEXT, {"text": text})]) if text else self._drain()
 
     @classmethod
     def rebuild(
-        cls,
-        events: Iterable[Event],
-        *,
-        detokenizer: Detokenizer | None,
-        stops: Sequence[str] = (),
-        include_stop: bool = False,
-        max_tokens: int | None = None,
+        cls, events: Iterable[Event], *, detokenizer: Detokenizer | None, **options: Unpack[StreamOptions]
     ) -> Self:
         """The state after these stored events, to be fed with what comes after the tokens they carry.
 
         Ids go through again, so half characters and kept back text are as they were. Text without
         ids was shown, so it is no part of a stop string; what was kept back then comes again.
         """
-        stream = cls(detokenizer=detokenizer, stops=stops, include_stop=include_stop, max_tokens=max_tokens)
-        for event in events:
-            stream._replay(event)
+        stream = cls(detokenizer=detokenizer, **options)
+        stream._replay(list(events))
+        max_tokens = stream._max_tokens
         if max_tokens is not None and stream.completion_tokens >= max_tokens and not stream.finished:
             stream.finish_reason = "length"  # no engine can be asked for zero tokens
         return stream
 
-    def _replay(self, event: Event) -> None:
-        if event.token_ids:
-            self._feed_ids(event.token_ids)
-        else:
-            self.generated_tokens += event.token_count
-            self.completion_tokens += event.token_count
-        if event.kind == TEXT:
-            self._shown.write(event.payload["text"])
-        self._carried_ids.clear()
-        self._carried_tokens = 0
+    def _make_gate(self) -> TextGate | None:
+        stops, output_filter = self._options.get("stops", ()), self._options.get("output_filter")
+        if not stops and output_filter is None:
+            return None
+        return TextGate(stops, self._options.get("include_stop", False), output_filter)
+
+    def _make_parts(self) -> PartStream:
+        markers = self._options.get("markers")
+        parser = MarkerParser(markers, self._options.get("in_reasoning", False)) if markers is not None else None
+        return PartStream(self._gate, parser, ToolCalls(self._options.get("call_prefix", "call")))
+
+    def _replay(self, events: Sequence[Event]) -> None:
+        replays_ids = self._detokenizer is not None
+        has_all_ids = replays_ids and all(event.token_ids or not event.token_count for event in events)
+        owed: deque[Draft] = deque()
+        for event in events:
+            if event.token_ids and replays_ids:
+                text = self._feed_ids(event.token_ids)
+                owed += [*self._ready, *([Draft(TEXT, {"text": text})] if text else [])]
+                self._ready.clear()
+            else:
+                self._consume(event.token_count)
+            if has_all_ids:
+                self._pay(owed, event)
+            self._carried_ids.clear()
+            self._carried_tokens = 0
+        if has_all_ids:
+            # A token may give several events; those that were not stored are still to come.
+            self._ready = [Draft(draft.kind, draft.payload) for draft in owed]
+        elif self._parts is not None:
+            self._replay_text(events)
+        self._shown = io.StringIO()
+        self._shown.write("".join([event.payload["text"] for event in events if event.kind == TEXT]))
+
+    def _pay(self, owed: deque[Draft], event: Event) -> None:
+        """Take off what a stored event, made of whole drafts, has given out already."""
+        weight = _weight(event)
+        if weight > sum(map(_weight, owed)):
+            owed += self.flush(natural=True)  # the log went on to an end that was not stored
+        while owed and weight > 0:
+            weight -= _weight(owed.popleft())
+
+    def _replay_text(self, events: Sequence[Event]) -> None:
+        """The state of the kinds from what was shown, beside the gate, which has let it through already."""
+        markers = self._options["markers"]
+        assert markers is not None
+        self._parts = self._make_parts()
+        self._parts.gate = None
+        self._parts.push(spelled(markers, events, self._options.get("in_reasoning", False)), looks_for_stops=False)
+        self._parts.gate = self._gate
 
     def _feed_ids(self, token_ids: Sequence[int]) -> str:
         assert self._detokenizer is not None, "an engine that yields ids needs a detokenizer"
@@ -132,6 +196,14 @@ class ResponseStream:
         text = self._clean.push(text)
         return self._show(text) if text else ""
 
+    def _feed_kinds(self, output: EngineOutput) -> None:
+        """From an engine that has told reasoning, refusals or tool calls apart."""
+        if self._consume(output.token_count):
+            if self._parts is None:
+                self._parts = self._make_parts()
+            text = self._clean.push(output.text or "")
+            self._take(self._parts.take(output, text, self._looks_for_stops))
+
     def _consume(self, token_count: int) -> bool:
         """Count tokens; whether they are part of the answer."""
         self.generated_tokens += token_count
@@ -144,18 +216,61 @@ class ResponseStream:
         self._carried_tokens += token_count
         return True
 
+    @property
+    def _looks_for_stops(self) -> bool:
+        return self.completion_tokens > self._min_tokens
+
     def _show(self, text: str) -> str:
-        if self._holdback is None:
+        """The plain text that may be shown; of an answer of several kinds nothing, it is made ready."""
+        if self._parts is not None:
+            self._take(self._parts.push(text, self._looks_for_stops))
+            return ""
+        gate = self._gate
+        if gate is None:
             return text
-        text = self._holdback.push(text)
-        if self._holdback.matched is not None:
-            self.finish_reason = "stop"
+        text = gate.push(text, self.completion_tokens > self._min_tokens)
+        if gate.finish_reason is not None:
+            self.finish_reason = gate.finish_reason
         return text
 
-    def _draft(self, text: str) -> Draft:
+    def _take(self, pieces: Iterable[Piece]) -> None:
+        self._ready += [self._draft(kind, payload) for kind, payload in pieces]
+        self._heed_gate()
+
+    def _heed_gate(self) -> None:
+        if self._gate is not None and self._gate.finish_reason is not None:
+            self.finish_reason = self._gate.finish_reason
+
+    def _finish(self, finish_reason: str) -> None:
+        made_calls = self._parts is not None and self._parts.has_calls
+        self.finish_reason = "tool_calls" if finish_reason == "stop" and made_calls else finish_reason
+
+    def _open_end(self, natural: bool) -> str:
+        open_end = self._detokenizer.flush() if self._detokenizer else ""
+        open_end += self._clean.flush()
+        return open_end if natural else open_end.removesuffix(REPLACEMENT)
+
+    def _drain(self) -> list[Draft]:
+        drafts, self._ready = merge(self._ready), []
+        for draft in drafts:
+            if draft.kind == TEXT:
+                self._shown.write(draft.payload["text"])
+        return drafts
+
+    def _draft(self, kind: str, payload: Mapping[str, Any]) -> Draft:
         """A delta with everything consumed since the last one."""
-        self._shown.write(text)
-        draft = Draft(TEXT, {"text": text}, tuple(self._carried_ids), self._carried_tokens)
+        if self._parts is None:
+            self._shown.write(payload["text"])
+        draft = Draft(kind, payload, tuple(self._carried_ids), self._carried_tokens)
         self._carried_ids.clear()
         self._carried_tokens = 0
         return draft
+
+
+def _weight(delta: Draft | Event) -> int:
+    payload = delta.payload
+    if delta.kind in DELTAS:
+        return len(payload["text"])
+    if delta.kind != TOOL_CALL:
+        return 0
+    return len(payload["arguments"]) + ("name" in payload) + bool(payload["complete"])

@@ -109,7 +109,8 @@ class Relay:
 
     def wake(self) -> None:
         """The tail changed: stop working where nothing can be stored any more."""
-        if self.tail.fenced:
+        if self.tail.fenced and not self._given_up:
+            logger.warning("%s is no longer ours", self.job.response_id)
             self.give_up()
         elif self.tail.storage_lost:
             self._happened(end_state.STORAGE_FAILED)

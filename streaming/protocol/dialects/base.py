@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Protocol
 
 from ..end_state import default_message
-from ..events import DELTAS, ENDED, Event
+from ..events import ENDED, TOOL_CALL, Event, joined_payload, run_key
 from ..sse import frame
 
 DETACHED = "stream_detached"
@@ -46,15 +47,12 @@ class Encoder(Protocol):
 
 
 def groups(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Runs of adjacent deltas of one kind; every other event is a group of its own."""
-    group: list[Event] = []
-    for event in events:
-        if group and (event.kind not in DELTAS or event.kind != group[0].kind):
-            yield group
-            group = []
-        group.append(event)
-    if group:
-        yield group
+    """Runs of adjacent deltas of one kind, or of one tool call; every other event is a group of its own."""
+    for key, run in groupby(events, key=run_key):
+        if key is None:
+            yield from [[event] for event in run]
+        else:
+            yield list(run)
 
 
 def text_of(group: Sequence[Event]) -> str:
@@ -63,6 +61,15 @@ def text_of(group: Sequence[Event]) -> str:
         text: str = group[0].payload["text"]
         return text
     return "".join([event.payload["text"] for event in group])
+
+
+def calls_of(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """The tool calls that these events hold, each as one payload, in the order in which they began."""
+    calls: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind == TOOL_CALL:
+            calls.setdefault(event.payload["index"], []).append(event)
+    return [joined_payload(call) for call in calls.values()]
 
 
 def ended_payload(events: Sequence[Event]) -> Mapping[str, Any] | None:

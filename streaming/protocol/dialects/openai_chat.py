@@ -5,7 +5,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from ..end_state import COMPLETED
-from ..events import ENDED, REASONING, REFUSAL, STARTED, TEXT, Event
+from ..events import ENDED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Event, joined_payload
 from ..sse import checked_field, frame
 from ..usage import count
 from . import base
@@ -53,6 +53,9 @@ class OpenAIChatEncoder:
             text = base.text_of([event for event in events if event.kind == kind])
             if text:
                 message[field] = text
+        calls = base.calls_of(events)
+        if calls:
+            message |= {"content": message["content"] or None, "tool_calls": [_call_object(call) for call in calls]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ended["finish_reason"]}
         return {
             "id": self._head.response_id,
@@ -71,6 +74,8 @@ class OpenAIChatEncoder:
         kind = group[0].kind
         if kind in _FIELDS:
             return self._delta(group)
+        if kind == TOOL_CALL:
+            return self._call(group)
         if kind == STARTED:
             return self._frame(self._choice('{"role":"assistant","content":""}', "null"), group[0])
         if kind == ENDED:
@@ -81,6 +86,16 @@ class OpenAIChatEncoder:
         last = group[-1]
         text = quote(base.text_of(group))
         return f"{self._id}{last.epoch}.{last.seq}{self._deltas[last.kind]}{text}{self._delta_end}"
+
+    def _call(self, group: Sequence[Event]) -> str:
+        """Of a call that only ends there is nothing to say, but that its arguments are invalid."""
+        payload = joined_payload(group)
+        if "name" not in payload and not payload["arguments"] and "error" not in payload:
+            return ""
+        call = _call_object(payload) if "name" in payload else {"function": {"arguments": payload["arguments"]}}
+        call |= {"error": payload["error"]} if "error" in payload else {}
+        delta = dumps({"tool_calls": [{"index": payload["index"], **call}]})
+        return self._frame(self._choice(delta, "null"), group[-1])
 
     def _end(self, event: Event) -> str:
         ended = event.payload
@@ -98,6 +113,13 @@ class OpenAIChatEncoder:
     def _frame(self, data: str, event: Event | None = None) -> str:
         event_id = f"{self._head.response_id}:{event.epoch}.{event.seq}" if event else None
         return frame(data, id=event_id).decode("ascii")
+
+
+def _call_object(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A call as the message has it; ``error`` is ours and says that the arguments cannot be used."""
+    function = {"name": payload["name"], "arguments": payload["arguments"]}
+    call: dict[str, Any] = {"id": payload["call_id"], "type": "function", "function": function}
+    return call | ({"error": payload["error"]} if "error" in payload else {})
 
 
 def usage_object(usage: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from ..end_state import ABANDONED, CANCELLED, COMPLETED
 from ..usage import count
 from .base import Head, error_object
+from .output_items import OutputItems
 
 _INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -16,8 +17,8 @@ def terminal_name(ended: Mapping[str, Any]) -> str:
     return f"response.{'incomplete' if status == 'cancelled' else status}"
 
 
-def response_object(head: Head, item_id: str, text: str | None, ended: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The response as it stands; ``text`` is None before the answer has an item, ``ended`` while it runs."""
+def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The response as it stands; ``ended`` is None while it runs."""
     status = _status(ended) if ended else "in_progress"
     finish_reason = ended["finish_reason"] if ended else None
     incomplete_reason = _INCOMPLETE_REASONS.get(finish_reason or "")
@@ -32,13 +33,13 @@ def response_object(head: Head, item_id: str, text: str | None, ended: Mapping[s
         "incomplete_details": {"reason": incomplete_reason} if incomplete_reason else None,
         "instructions": None,
         "metadata": {},
-        "output": [] if text is None else [message_item(item_id, text, item_status)],
+        "output": output.to_objects(item_status),
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
         "temperature": None,
         "top_p": None,
-        "usage": usage_object(ended["usage"]) if ended else None,
+        "usage": usage_object(ended["usage"], output.reasoning_tokens) if ended else None,
         "end_state": ended["end_state"] if ended else None,
         "end_reason": ended["end_reason"] if ended else None,
         "stop": ended.get("stop") if ended else None,
@@ -46,25 +47,14 @@ def response_object(head: Head, item_id: str, text: str | None, ended: Mapping[s
     }
 
 
-def message_item(item_id: str, text: str | None, status: str) -> dict[str, Any]:
-    """The one output item of a text answer."""
-    content = [] if text is None else [text_part(text)]
-    return {"id": item_id, "type": "message", "role": "assistant", "status": status, "content": content}
-
-
-def text_part(text: str) -> dict[str, Any]:
-    """The one content part of a text answer."""
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def usage_object(usage: Mapping[str, Any]) -> dict[str, Any]:
+def usage_object(usage: Mapping[str, Any], reasoning_tokens: int) -> dict[str, Any]:
     """The wire's usage, from the ended event's, with ours beside it."""
     prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": count(usage, "cached_tokens"), "cache_write_tokens": 0},
         "output_tokens": completion,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": reasoning_tokens},
         "total_tokens": prompt + completion,
         "generated_tokens": count(usage, "generated_tokens"),
         "sent_tokens": count(usage, "sent_tokens"),

@@ -1,0 +1,44 @@
+"""Owns the two web processes on one PostgreSQL that the tests of this folder share."""
+
+import signal
+
+import pytest
+
+from tests.cluster.postgres import ClusterSite, server
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    running = server(tmp_path_factory.mktemp("postgres"))
+    yield running.get_uri()
+    running.cleanup()
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory, postgres, model_dir):
+    """Two web processes, a scripted engine that each plays by itself, one key."""
+    folder = tmp_path_factory.mktemp("cluster")
+    one, two = (ClusterSite(folder / name, model_dir, postgres) for name in ("one", "two"))
+    one.manage("migrate", "-v", "0")
+    script = '{"script": {"outputs": [{"text": "tick "}], "repeat": 1500, "delay_s": 0.02}}'
+    one.manage(
+        "add_engine", "--kind", "scripted", "--model", "ticks", "--name", "ticks", "--slots", "100",
+        "--context", "100000", "--options", script,
+    )  # fmt: skip
+    one.key = two.key = one.manage("create_api_key", "dev")
+    for site in (one, two):
+        site.start()
+    yield one, two
+    for site in (one, two):
+        if site.web.popen.poll() is None:
+            site.web.popen.send_signal(signal.SIGCONT)
+        site.stop()
+
+
+@pytest.fixture
+def both(pair):
+    """The pair, with what an earlier test killed started again."""
+    for site in pair:
+        if site.web.popen.poll() is not None:
+            site.start()
+    return pair

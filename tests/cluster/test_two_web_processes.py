@@ -1,0 +1,127 @@
+"""Two real web processes on a real PostgreSQL: any of them reads, stops and takes over what the other runs."""
+
+import signal
+import threading
+
+from tests.e2e.reading import chat, eventually, read
+
+TICK = "tick "
+
+
+def started(site, policy="grace=60"):
+    """A stream on this process that was cut by its client after some events; its policy lets it run."""
+    with site.api(site.key) as client:
+        return chat(
+            client, "go", model="ticks", until=lambda s: len(s.seqs) >= 5, headers={"X-Disconnect-Policy": policy}
+        )
+
+
+def checked_log(site, response_id):
+    """The laws of one response's log and row."""
+    rows = site.rows(
+        "SELECT seq, epoch, kind FROM streaming_responseevent WHERE response_id = %s ORDER BY seq", response_id
+    )
+    assert [seq for seq, _, _ in rows] == list(range(1, len(rows) + 1))
+    assert [epoch for _, epoch, _ in rows] == sorted(epoch for _, epoch, _ in rows)
+    assert [kind for _, _, kind in rows].count("ended") == 1
+    assert rows[-1][2] == "ended"
+    row = site.row(response_id)
+    assert site.log_text(response_id) == row["output_text"]
+    assert row["delivered_tokens"] <= row["sent_tokens"] <= row["generated_tokens"]
+    return row
+
+
+def test_the_other_process_replays_follows_and_stops_what_one_runs(both):
+    one, two = both
+    cut = started(one)
+    with two.api(two.key) as client:
+        path = f"/v1/responses/{cut.response_id}"
+        followed = read(
+            client, "GET", f"{path}/stream", headers={"Last-Event-ID": cut.last_id},
+            until=lambda s: len(s.text) >= 20 * len(TICK),
+        )  # fmt: skip
+        stopped = client.post(f"{path}/cancel").json()
+    assert set(followed.text.split()) == {"tick"}
+    assert stopped["end_state"] == "cancelled"
+    assert stopped["stop"]["abort_proven"] is True
+    row = checked_log(one, cut.response_id)
+    assert (row["end_state"], row["end_reason"], row["epoch"]) == ("cancelled", "api", 1)
+
+
+def test_after_kill_9_the_other_process_goes_on_and_its_readers_get_all(both):
+    one, two = both
+    cut = started(one)
+    one.kill()
+    with two.api(two.key) as client:
+        path = f"/v1/responses/{cut.response_id}"
+        continued = read(
+            client, "GET", f"{path}/stream", headers={"Last-Event-ID": cut.last_id},
+            until=lambda s: any(seq > s.seqs[0] + 40 for seq in s.seqs) and two.row(cut.response_id)["epoch"] == 2,
+        )  # fmt: skip
+        client.post(f"{path}/cancel")
+    row = checked_log(two, cut.response_id)
+    assert (row["epoch"], row["end_state"]) == (2, "cancelled")
+    assert row["output_text"].startswith(cut.text + continued.text)
+
+
+def test_an_abort_response_of_a_killed_process_is_ended_by_the_other(both):
+    one, two = both
+    shown = threading.Event()
+    results = []
+
+    def until(stream):
+        if len(stream.seqs) >= 5:
+            shown.set()
+        return False
+
+    def run():
+        with one.api(one.key) as client:
+            results.append(chat(client, "go", model="ticks", until=until))
+
+    reading = threading.Thread(target=run)
+    reading.start()
+    assert shown.wait(20)
+    one.kill()
+    reading.join(20)
+    (cut,) = results
+    assert cut.broke
+    eventually(lambda: two.row(cut.response_id)["end_state"], timeout_s=30)
+    row = checked_log(two, cut.response_id)
+    assert (row["end_state"], row["end_reason"]) == ("truncated", "relay_lost")
+    assert row["output_text"].startswith(cut.text)
+
+
+def test_a_paused_process_that_wakes_up_cannot_append_and_stops_its_engine(both):
+    one, two = both
+    cut = started(one)
+    one.web.popen.send_signal(signal.SIGSTOP)
+    eventually(lambda: two.row(cut.response_id)["epoch"] == 2, timeout_s=30)
+    one.web.popen.send_signal(signal.SIGCONT)
+    one.web.line_with("no longer ours")
+    seen = two.rows("SELECT max(seq) FROM streaming_responseevent WHERE response_id = %s", cut.response_id)[0][0]
+    eventually(
+        lambda: (
+            two.rows("SELECT max(seq) FROM streaming_responseevent WHERE response_id = %s", cut.response_id)[0][0]
+            > seen + 5
+        )
+    )
+    with two.api(two.key) as client:
+        client.post(f"/v1/responses/{cut.response_id}/cancel")
+    row = checked_log(two, cut.response_id)
+    assert (row["epoch"], row["end_state"]) == (2, "cancelled")
+    after = two.rows(
+        "SELECT DISTINCT epoch FROM streaming_responseevent WHERE response_id = %s AND seq >= (SELECT seq FROM"
+        " streaming_responseevent WHERE response_id = %s AND kind = 'continued')",
+        cut.response_id, cut.response_id,
+    )  # fmt: skip
+    assert after == [(2,)]
+
+
+def test_sigterm_hands_over_to_the_other_process_at_once(both):
+    one, two = both
+    cut = started(one)
+    assert one.web.end() == 0
+    eventually(lambda: two.row(cut.response_id)["epoch"] == 2, timeout_s=10)
+    with two.api(two.key) as client:
+        client.post(f"/v1/responses/{cut.response_id}/cancel")
+    checked_log(two, cut.response_id)
