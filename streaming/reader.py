@@ -46,6 +46,7 @@ class Reader:
         self._folded = 0
         self._closed = False
         self._deleted = False
+        self._dismissed = False
         self._waiter: asyncio.Future[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
@@ -57,6 +58,11 @@ class Reader:
         """There may be more to read."""
         if self._waiter and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def dismiss(self) -> None:
+        """Whoever reads may no longer: say ``detached``; coming back takes a credential that is good."""
+        self._dismissed = True
+        self.wake()
 
     def close(self) -> None:
         """The connection is gone, or was never opened: leave the tail, end ``frames``."""
@@ -127,7 +133,7 @@ class Reader:
 
     @property
     def _gone(self) -> bool:
-        return self._deleted or bool(self._tail and (self._tail.given_up or self._tail.storage_lost))
+        return self._deleted or self._dismissed or bool(self._tail and (self._tail.given_up or self._tail.storage_lost))
 
     def _advance(self, events: Sequence[Event]) -> None:
         now = self._sent_at = asyncio.get_running_loop().time()

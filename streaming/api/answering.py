@@ -3,28 +3,32 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from streaming import ownership
+from streaming.journal import Tail
 from streaming.models import Response
 from streaming.ownership.adoption import adopt_or_end
 from streaming.ownership.ask import Ask, Refused
 from streaming.ownership.start import check, start
 from streaming.protocol.cursor import CursorError, parse_last_event_id
 from streaming.protocol.dialects import encoder_for
-from streaming.protocol.dialects.base import Encoder, Head
+from streaming.protocol.dialects.base import Head
 from streaming.protocol.policy import Policy, PolicyError, parse_policy
 from streaming.reader import Reader
 from streaming.store import log, responses, threads
 from streaming.store.responses import ConversationBusy, KeyTaken
 
 from . import refusals
+from .auth import credential
 from .errors import ApiError
 from .handover import BodyHandover, StreamHandover
+
+BeforePrompt = Callable[[Ask], Awaitable[Ask]]
 
 KEY_CHARS = 200
 STREAM_HEADERS = {
@@ -64,7 +68,7 @@ def fingerprint(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: Any = None) -> HttpResponse:
+async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: BeforePrompt | None = None) -> HttpResponse:
     """Answer with the response that the idempotency key names, or with a new one.
 
     ``before_prompt`` is awaited after all that can be refused without the prompt; it returns the ask again.
@@ -86,9 +90,7 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: Any = N
         raise ApiError(409, "another answer of this conversation is running", code="conversation_busy") from None
     except Refused as refused:
         raise refusals.as_error(refused) from None
-    encoder = encoder_for(ask.dialect, head(response))
-    reader = Reader(response.id, encoder, tail=tail, journal=owner.journal, heartbeat_s=settings.HEARTBEAT_S)
-    return hand_over(request, response, reader, encoder, stream=ask.stream)
+    return _hand_over(request, response, tail, cursor=0, stream=ask.stream)
 
 
 async def _known(ask: Ask) -> Response | None:
@@ -112,25 +114,26 @@ async def follow(request: HttpRequest, response: Response, *, cursor: int, strea
     await owner.launched(response.id)
     if owner.is_orphan(response):
         await adopt_or_end(owner, response)
+    return _hand_over(request, response, owner.tail(response.id), cursor=cursor, stream=stream)
+
+
+def _hand_over(
+    request: HttpRequest, response: Response, tail: Tail | None, *, cursor: int, stream: bool
+) -> HttpResponse:
+    """Leave a reader for the wrapper around Django and return what gives it headers."""
     encoder = encoder_for(response.dialect, head(response))
     reader = Reader(
         response.id,
         encoder,
-        tail=owner.tail(response.id),
-        journal=owner.journal,
+        tail=tail,
+        journal=ownership.current().journal,
         heartbeat_s=settings.HEARTBEAT_S,
         cursor=cursor,
     )
-    return hand_over(request, response, reader, encoder, stream=stream)
-
-
-def hand_over(
-    request: HttpRequest, response: Response, reader: Reader, encoder: Encoder, *, stream: bool
-) -> HttpResponse:
-    """Leave the reader for the wrapper around Django and return what gives it headers."""
+    ownership.guards().let_in(reader, credential(request))
+    handover: StreamHandover | BodyHandover
     if stream:
-        refuses = reader.cursor == 0
-        handover: Any = StreamHandover(reader, encoder, early_s=settings.EARLY_HEADERS_S, refuses=refuses)
+        handover = StreamHandover(reader, encoder, early_s=settings.EARLY_HEADERS_S, refuses=cursor == 0)
     else:
         handover = BodyHandover(reader, encoder)
     request.scope["handover"] = handover  # type: ignore[attr-defined]
@@ -169,19 +172,9 @@ async def cursor_of(request: HttpRequest, response: Response, starting_after: st
         return 0
     epoch, last_seq = await threads.run(log.position, response.id, position.seq)
     if epoch is None:
-        raise ApiError(
-            409,
-            f"{param}: the log ends at {last_seq} (got {position.seq})",
-            code="future_event",
-            param=param,
-            extra={"last_seq": last_seq},
-        )
-    if position.epoch is not None and position.epoch != epoch:
-        raise ApiError(
-            409,
-            f"{param}: the log has changed; read it from the start",
-            code="log_changed",
-            param=param,
-            extra={"last_seq": last_seq},
-        )
-    return position.seq
+        message, code = f"the log ends at {last_seq} (got {position.seq})", "future_event"
+    elif position.epoch is not None and position.epoch != epoch:
+        message, code = "the log has changed; read it from the start", "log_changed"
+    else:
+        return position.seq
+    raise ApiError(409, f"{param}: {message}", code=code, param=param, extra={"last_seq": last_seq})

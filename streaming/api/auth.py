@@ -1,6 +1,5 @@
 """Owns who is asking: API keys on /v1, sessions with CSRF on /api, never one for the other. Stores nothing itself."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from asgiref.sync import sync_to_async
@@ -11,18 +10,16 @@ from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
 from streaming.models import ApiKey
+from streaming.ownership.guards import Credential
 from streaming.store import access
 
+from . import refusals
 from .errors import ApiError
 
 REFUSALS = {
     "key_expired": "this API key has expired",
     "key_revoked": "this API key was revoked",
 }
-
-#: Awaited with the request, the key and the end reason when a known caller is refused for its key's state.
-RefusalHook = Callable[[HttpRequest, ApiKey, str], Awaitable[None]]
-on_known_refusal: list[RefusalHook] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +29,21 @@ class Caller:
     user: User
     api_key: ApiKey | None
 
+    @property
+    def api_key_id(self) -> int | None:
+        return self.api_key.pk if self.api_key else None
+
 
 def caller(request: HttpRequest) -> Caller:
     """Who django-ninja found the request to be from, through one of the two classes below."""
     found: Caller = request.auth  # type: ignore[attr-defined]
     return found
+
+
+def credential(request: HttpRequest) -> Credential:
+    """What the caller was let in with."""
+    api_key_id = caller(request).api_key_id
+    return Credential(api_key_id, None if api_key_id is not None else request.session.session_key)
 
 
 class BearerAuth(AuthBase):
@@ -53,8 +60,7 @@ class BearerAuth(AuthBase):
         if found is None:
             raise _unauthorized("this API key is not valid", "invalid_api_key")
         if found.state != "valid":
-            for hook in on_known_refusal:
-                await hook(request, found.api_key, found.state)
+            await refusals.record_key(request, found.api_key, found.state)
             raise _unauthorized(REFUSALS[found.state], found.state)
         return Caller(found.api_key.user, found.api_key)
 

@@ -14,7 +14,7 @@ from streaming.engine.tokenizer import TokenizerBundle
 from streaming.models import Engine, Response
 from streaming.pool import UnknownModel
 from streaming.protocol.detokenizer import Detokenizer
-from streaming.protocol.end_state import OWNER_LOST, STOPPED, decide
+from streaming.protocol.end_state import STOPPED, decide
 from streaming.protocol.events import STARTED, TEXT, Event
 from streaming.protocol.markers import spelled
 from streaming.protocol.policy import Policy, parse_policy
@@ -27,8 +27,6 @@ from .owner import Owner
 from .stream_options import stream_options
 
 logger = logging.getLogger(__name__)
-
-LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
 
 async def adopt_all(owner: Owner) -> int:
@@ -56,7 +54,7 @@ async def adopt_or_end(owner: Owner, response: Response) -> None:
         logger.exception("%s could not be carried on", response.id)
         # Taking over may have stopped half way: whoever owns it by now.
         await threads.run(response.refresh_from_db)
-        await threads.write(orphans.end_orphan, response, LOST)
+        await threads.write(orphans.end_orphan, response, orphans.LOST)
 
 
 async def _adopt_or_end(owner: Owner, response: Response) -> None:
@@ -66,7 +64,7 @@ async def _adopt_or_end(owner: Owner, response: Response) -> None:
     policy = parse_policy(response.policy, settings.MAX_GRACE_S)
     row = await _engine_row(owner, response) if policy.survives_owner else None
     if row is None or not engine_for(row).can_continue:
-        await threads.write(orphans.end_orphan, response, LOST)
+        await threads.write(orphans.end_orphan, response, orphans.LOST)
         return
     adopted = await threads.write(orphans.adopt, response, owner.id)
     if adopted:
@@ -129,8 +127,7 @@ def _rebuild(
 
 
 def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:
-    stops = tuple(response.request["stop"])
-    max_tokens = response.request["max_tokens"]
+    asked = response.request
     return Job(
         response_id=response.id,
         epoch=response.epoch,
@@ -138,8 +135,7 @@ def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:
         prompt_ids=prompt_ids,
         prompt_tokens=response.prompt_tokens or 0,
         messages=(),
-        sampling=Sampling(max_tokens=max_tokens, stop=stops, **_stored_sampling(response)),
-        stops=stops,
+        sampling=Sampling(max_tokens=asked["max_tokens"], stop=tuple(asked["stop"]), **_stored_sampling(response)),
         policy=policy,
         cache_salt=str(response.user_id),
     )

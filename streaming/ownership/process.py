@@ -12,12 +12,19 @@ from streaming.protocol.liveness import Judge
 from streaming.store import threads
 
 from .adoption import adopt_all
+from .guards import Guards
 from .owner import current
 from .probe import Probe
 from .sweep import Sweep
 from .watch import watch_own
 
 logger = logging.getLogger(__name__)
+
+
+@cache
+def guards() -> Guards:
+    """The guards of this process's readers."""
+    return Guards()
 
 
 @cache
@@ -49,6 +56,7 @@ async def start_process(others_are_dead: bool) -> None:
     else:
         owner.run_beside(Sweep(owner, Judge(unchanged_s=settings.DEAD_S)).run())
     owner.run_beside(watch_own(owner))
+    owner.run_beside(guards().run())
 
 
 async def stop_process(drain_s: float) -> None:

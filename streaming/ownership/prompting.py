@@ -1,6 +1,7 @@
 """Owns fitting a request to a model: prompt ids within the context, max_tokens clamped. Starts nothing."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,19 +60,12 @@ def _tokenize(ask: Ask, row: models.Engine) -> list[int]:
     if ask.conversation_id is None:
         return token_ids
     room = row.context_tokens - row.context_tokens // ANSWER_SHARE
-    messages = list(ask.messages)
-    while len(token_ids) > room and len(messages) > 2:
-        messages = messages[_oldest_exchange(messages) :]
-        token_ids = _render(bundle, messages)
-    return token_ids
-
-
-def _oldest_exchange(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many messages stand before the second question."""
-    for index, message in enumerate(messages[1:], start=1):
-        if message["role"] == "user":
-            return index
-    return len(messages) - 1
+    later = [index for index, message in enumerate(ask.messages) if index and message["role"] == "user"]
+    if len(token_ids) <= room or not later:
+        return token_ids
+    # Each try costs a whole rendering, so it is not one for each exchange that has to go.
+    first = bisect_left(later, True, key=lambda index: len(_render(bundle, ask.messages[index:])) <= room)
+    return _render(bundle, ask.messages[later[min(first, len(later) - 1)] :])
 
 
 def _render(bundle: TokenizerBundle, messages: Sequence[Mapping[str, Any]]) -> list[int]:

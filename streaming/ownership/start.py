@@ -1,8 +1,7 @@
 """Owns the way from a validated request to a running response. Knows no HTTP."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from django.conf import settings
 
@@ -69,17 +68,17 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
     """
     prompt = await fit(ask, row, settings.MAX_OUTPUT_TOKENS)
     new = _new(owner, ask, prompt)
-    min_tokens = ask.sampling.get("min_tokens", 0)
+    bundle = bundle_for(row)
     options = stream_options(
         row.options,
-        bundle_for(row),
+        bundle,
         prompt.token_ids,
         new.id,
         stops=ask.stops,
         max_tokens=prompt.max_tokens,
-        min_tokens=min_tokens,
+        min_tokens=ask.sampling.get("min_tokens", 0),
     )
-    open_stream = stream_opener(bundle_for(row), prompt.token_ids, options)
+    open_stream = stream_opener(bundle, prompt.token_ids, options)
 
     def launch(response: Response) -> Tail:
         job = _job(ask, response, prompt)
@@ -100,7 +99,9 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
         return response, launch(response)
 
 
-def stream_opener(bundle: TokenizerBundle, prompt_ids: Any, options: StreamOptions) -> Callable[[bool], ResponseStream]:
+def stream_opener(
+    bundle: TokenizerBundle, prompt_ids: Sequence[int], options: StreamOptions
+) -> Callable[[bool], ResponseStream]:
     """A maker of the pure state, for an engine that yields ids or text."""
 
     def open_stream(yields_ids: bool) -> ResponseStream:
@@ -144,7 +145,6 @@ def _job(ask: Ask, response: Response, prompt: Prompt) -> Job:
         prompt_tokens=len(prompt.token_ids),
         messages=ask.messages,
         sampling=Sampling(max_tokens=prompt.max_tokens, stop=ask.stops, **ask.sampling),
-        stops=ask.stops,
         policy=ask.policy,
         cache_salt=str(ask.user_id),
     )

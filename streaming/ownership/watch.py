@@ -28,13 +28,13 @@ async def watch_own(owner: Owner) -> None:
 async def look(owner: Owner) -> None:
     """Carry out stops that were asked for elsewhere; give up what is no longer ours."""
     running = set(owner.running)
-    rows = {row.response_id: row for row in await threads.run(watch.owned, owner.id)}
-    for response_id in running & rows.keys():
-        reason = rows[response_id].stop_reason
+    reasons = await threads.run(watch.owned, owner.id)
+    for response_id in running & reasons.keys():
+        reason = reasons[response_id]
         relay = owner.relay(response_id)
         if relay and reason:
             relay.stop(decide(None, STOPPED, reason))
-    unseen = [response_id for response_id in running - rows.keys() if owner.relay(response_id)]
+    unseen = [response_id for response_id in running - reasons.keys() if owner.relay(response_id)]
     if unseen:
         await _give_up_lost(owner, unseen)
 

@@ -5,11 +5,13 @@ import hmac
 import logging
 import re
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import DatabaseError
 from django.db.models import Q
 from django.utils import timezone
@@ -96,6 +98,16 @@ def _note_used(api_key: ApiKey) -> None:
 def revoke_keys(keys: "list[int]") -> int:
     """Revoke keys by primary key; those already revoked keep their time."""
     return ApiKey.objects.filter(pk__in=keys, revoked_at__isnull=True).update(revoked_at=timezone.now())
+
+
+def still_good(key_ids: Collection[int], session_keys: Collection[str]) -> set[int | str]:
+    """Of API keys and sessions those that still let somebody in."""
+    now = timezone.now()
+    unexpired = Q(expires_at__isnull=True) | Q(expires_at__gt=now)
+    keys = ApiKey.objects.filter(unexpired, pk__in=key_ids, revoked_at__isnull=True, user__is_active=True)
+    sessions = Session.objects.filter(session_key__in=session_keys, expire_date__gt=now)
+    good: set[int | str] = set(keys.values_list("pk", flat=True)) if key_ids else set()
+    return good | set(sessions.values_list("session_key", flat=True) if session_keys else ())
 
 
 def issue_login_token(user: User, ttl: timedelta) -> str:

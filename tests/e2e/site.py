@@ -66,7 +66,7 @@ class Site:
         self.web: Process | None = None
         self.engine: Process | None = None
         self.engine_url = ""
-        self.env = {**os.environ, "DATA_DIR": str(data_dir), "DRAIN_S": "1", "PYTHONUNBUFFERED": "1", **env}
+        self.env = {**os.environ, "DATA_DIR": str(data_dir), "DRAIN_S": "1", "PYTHONUNBUFFERED": "1", "CREDENTIAL_CHECK_S": "1", **env}
 
     def manage(self, *args: str) -> str:
         """Run a management command and return what it prints."""
@@ -130,6 +130,11 @@ class Site:
         """Read straight from the database file."""
         with sqlite3.connect(self.data_dir / "db.sqlite3", timeout=20) as database:
             return database.execute(sql, parameters).fetchall()
+
+    def write(self, sql: str, *parameters) -> None:
+        """Change the database file behind the site's back."""
+        with sqlite3.connect(self.data_dir / "db.sqlite3", timeout=20) as database:
+            database.execute(sql, parameters)
 
     def row(self, response_id: str) -> dict:
         """A response's row."""

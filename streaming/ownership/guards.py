@@ -1,0 +1,54 @@
+"""Owns ending the readers of those who may no longer read: a revoked key, an ended session. Stops no answer."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from streaming.reader import Reader
+from streaming.store import access, threads
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a reader was let in with: an API key's id, or a session's key."""
+
+    api_key_id: int | None = None
+    session_key: str | None = None
+
+
+class Guards:
+    """The open readers of this process and their credentials; looked at together, not one by one."""
+
+    def __init__(self) -> None:
+        self._let_in: WeakKeyDictionary[Reader, Credential] = WeakKeyDictionary()
+
+    def let_in(self, reader: Reader, credential: Credential) -> None:
+        """Remember with what the reader came; forgotten when it is gone."""
+        self._let_in[reader] = credential
+
+    async def run(self) -> None:
+        """Look every CREDENTIAL_CHECK_S, for ever."""
+        while True:
+            await asyncio.sleep(settings.CREDENTIAL_CHECK_S)
+            try:
+                await self.look()
+            except DatabaseError as error:
+                logger.warning("could not check who may still read: %s", error)
+
+    async def look(self) -> None:
+        """Dismiss readers whose key was revoked or has expired, or whose session is gone: two queries at most."""
+        readers = dict(self._let_in)
+        if not readers:
+            return
+        keys = {c.api_key_id for c in readers.values() if c.api_key_id is not None}
+        sessions = {c.session_key for c in readers.values() if c.session_key}
+        good = await threads.run(access.still_good, keys, sessions)
+        for reader, credential in readers.items():
+            if credential.api_key_id not in good and credential.session_key not in good:
+                reader.dismiss()

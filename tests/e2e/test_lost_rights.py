@@ -1,0 +1,54 @@
+"""Who loses the right to read in mid-stream stops reading within seconds, whatever becomes of the answer."""
+
+import threading
+from contextlib import closing
+
+from tests.e2e.reading import chat, read, script
+
+ENDLESS = script(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
+
+
+def reading(call) -> tuple[threading.Thread, threading.Event, list]:
+    """A stream in a thread of its own; the event says that it has shown something."""
+    shown, results = threading.Event(), []
+
+    def until(stream) -> bool:
+        if len(stream.seqs) >= 4:
+            shown.set()
+        return False
+
+    thread = threading.Thread(target=lambda: results.append(call(until)), daemon=True)
+    thread.start()
+    assert shown.wait(20)
+    return thread, shown, results
+
+
+def test_a_revoked_key_ends_its_open_streams(site):
+    key = site.manage("create_api_key", "mallory")
+    with site.api(key) as client:
+        headers = {"X-Disconnect-Policy": "grace=1"}
+        thread, _, results = reading(lambda until: chat(client, ENDLESS, until=until, headers=headers))
+        site.write("UPDATE streaming_apikey SET revoked_at = '2026-01-01 00:00:00' WHERE prefix = ?", key[:9])
+        thread.join(15)
+        (stream,) = results
+        assert stream.error["code"] == "stream_detached"
+        again = client.get(f"/v1/responses/{stream.response_id}/stream")
+        assert (again.status_code, again.json()["error"]["code"]) == (401, "key_revoked")
+
+
+def test_a_logout_ends_the_open_streams_of_that_session_only(site, key):
+    with closing(site.page("ann")) as tab, closing(site.page("ann")) as phone:
+        chat_id = tab.post("/api/conversations", json={}).json()["id"]
+        path = f"/api/conversations/{chat_id}/messages"
+        body = {"text": ENDLESS, "model": "scripted"}
+        thread, _, results = reading(lambda until: read(tab, "POST", path, json=body, until=until))
+        response_id = tab.get("/api/conversations").json()["data"][0]["running"]
+        follow = f"/api/responses/{response_id}/stream"
+        second, _, followed = reading(lambda until: read(phone, "GET", follow, until=until))
+        tab.post("/logout/", data={"csrfmiddlewaretoken": tab.headers["X-CSRFToken"]})
+        thread.join(15)
+        assert results[0].error["code"] == "stream_detached"
+        assert second.is_alive()
+        phone.post(f"/api/responses/{response_id}/cancel")
+        second.join(15)
+        assert followed[0].data[-1]["response"]["end_state"] == "cancelled"
