@@ -1,8 +1,9 @@
 """Measures the pure core: CPU µs per token of decode, hold back and encode, early and late. Knows no server.
 
-Run: python -m bench.core
+Run: make bench-core. It fails when a token late in an answer costs more than an early one, or any too much.
 """
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -12,6 +13,7 @@ from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.dialects import ENCODERS, Encoder, Head
 from streaming.protocol.engine_output import EngineOutput
 from streaming.protocol.events import STARTED, TEXT, Event
+from streaming.protocol.markers import FORMATS, Markers
 from streaming.protocol.response_stream import ResponseStream
 
 PROMPT = "user: Is the chai ready?\nassistant:"
@@ -20,6 +22,10 @@ STOPS = ("\n\nuser:", "<|end|>", "###END", "STOP")
 WINDOW_TOKENS = 200
 POSITIONS = (100, 8_000)
 ROUNDS = 15
+#: A token at the last position may cost so much more than one at the first: nothing may grow with the answer.
+GROWTH_MAX = 1.2
+#: What no machine should exceed; 3 to 4 µs are usual.
+COST_MAX_US = 15.0
 
 
 def tokenizer() -> Tokenizer:
@@ -68,13 +74,14 @@ def one_token_at_a_time(stream: ResponseStream, encoder: Encoder, outputs: Seque
     return seq
 
 
-def measure(dialect: str, stops: tuple[str, ...]) -> list[float]:
+def measure(dialect: str, stops: tuple[str, ...], markers: Markers | None = None) -> list[float]:
     """The best of several rounds, in CPU µs per token, at each position."""
     tokens = tokenizer()
     outputs = [EngineOutput((token_id,)) for token_id in encode(tokens, ANSWER)]
     best = [float("inf")] * len(POSITIONS)
     for _ in range(ROUNDS):
-        stream = ResponseStream(detokenizer=Detokenizer(tokens, encode(tokens, PROMPT)), stops=stops)
+        detokenizer = Detokenizer(tokens, encode(tokens, PROMPT))
+        stream = ResponseStream(detokenizer=detokenizer, stops=stops, markers=markers)
         encoder = ENCODERS[dialect](Head("resp_01JX0000000000000000000000", "demo", 1_700_000_000))
         encoder.encode([Event(1, 1, STARTED, {})])
         seq, fed = 1, 0
@@ -88,16 +95,20 @@ def measure(dialect: str, stops: tuple[str, ...]) -> list[float]:
     return best
 
 
-def main() -> None:
-    """Print one line per dialect and set of stop strings."""
+def main() -> int:
+    """Print one line per dialect, set of stop strings and format; 1 when a bound does not hold."""
+    is_kept = True
     for dialect in ENCODERS:
-        for stops in ((), STOPS):
-            figures = ", ".join(
-                f"{us:.2f} µs at token {position:,}"
-                for us, position in zip(measure(dialect, stops), POSITIONS, strict=True)
-            )
-            print(f"{dialect}, {len(stops)} stop strings: {figures}")
+        for stops, markers in (((), "none"), (STOPS, "none"), (STOPS, "think+hermes")):
+            costs_us = measure(dialect, stops, FORMATS[markers])
+            growth = costs_us[-1] / costs_us[0]
+            holds = growth <= GROWTH_MAX and max(costs_us) <= COST_MAX_US
+            is_kept = is_kept and holds
+            at = ", ".join(f"{us:.2f} µs at token {n:,}" for us, n in zip(costs_us, POSITIONS, strict=True))
+            verdict = "" if holds else f"  TOO MUCH: at most {COST_MAX_US:g} µs and {GROWTH_MAX:g} times as much late"
+            print(f"{dialect}, {len(stops)} stop strings, markers {markers}: {at}, {growth:.2f} times{verdict}")
+    return 0 if is_kept else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,7 +9,6 @@ class TooMany(Exception):
     def __init__(self, whose: str, limit: int):
         super().__init__(f"{limit} responses are running already")
         self.whose = whose
-        self.limit = limit
 
 
 class Admission:

@@ -27,7 +27,6 @@ class Overloaded(Exception):
     def __init__(self, retry_after_s: float, limit: int):
         super().__init__(f"{limit} requests wait already")
         self.retry_after_s = retry_after_s
-        self.limit = limit
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ from celery import shared_task
 from django.core.cache import cache
 
 from streaming.models import Response, WebProcess
-from streaming.protocol.end_state import OWNER_LOST, decide
 from streaming.store import orphans
 
 logger = logging.getLogger(__name__)
@@ -14,7 +13,6 @@ logger = logging.getLogger(__name__)
 #: After so many ticks without a change of its beat counter a process is dead and nobody has adopted from it.
 DEAD_TICKS = 4
 CACHE_S = 600
-LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
 
 @shared_task(name="streaming.end_orphans")
@@ -24,7 +22,7 @@ def end_orphans() -> int:
     unended = orphans.unended()
     judged = {_owner(response) for response in unended}
     dead = {owner for owner in judged if _stands_still(owner, beats.get(owner))}
-    ended = sum(orphans.end_orphan(response, LOST) for response in unended if _owner(response) in dead)
+    ended = sum(orphans.end_orphan(response, orphans.LOST) for response in unended if _owner(response) in dead)
     if ended:
         logger.warning("ended %d responses that nobody carried on", ended)
     return ended

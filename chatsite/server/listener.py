@@ -1,5 +1,6 @@
 """Owns the listening socket and the options that accepted sockets inherit from it; does not accept."""
 
+import contextlib
 import resource
 import socket
 
@@ -16,17 +17,14 @@ class ListenError(RuntimeError):
     """The address cannot be listened on; the message says which and why."""
 
 
-def raise_file_limit() -> int:
-    """Every stream is an open file: take all that the system grants. Returns the limit now in force."""
+def raise_file_limit() -> None:
+    """Every stream is an open file: take all that the system grants."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else hard
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return soft
-    try:
+        return
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (ValueError, OSError):
-        return soft
-    return wanted
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -19,15 +19,13 @@ def fast_loop() -> asyncio.AbstractEventLoop | None:
     return uvloop.new_event_loop()
 
 
-def prepare_loop() -> asyncio.AbstractEventLoop:
+def prepare_loop() -> None:
     """Give the reactor uvloop's loop and a monotonic clock, before anything is scheduled on it."""
     # Twisted's timers follow the wall clock: a jump of an hour would fire or freeze every timeout.
     reactor.seconds = time.monotonic
     if loop := fast_loop():
         move_reactor(loop)
-    loop_in_use: asyncio.AbstractEventLoop = reactor._asyncioEventloop
-    asyncio.set_event_loop(loop_in_use)
-    return loop_in_use
+    asyncio.set_event_loop(reactor._asyncioEventloop)
 
 
 def move_reactor(loop: asyncio.AbstractEventLoop) -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,6 @@ Application = Callable[..., Awaitable[None]]
 class Connection:
     """One request (or WebSocket) and the application that answers it."""
 
-    connected_s: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] | None = None
     killer: asyncio.TimerHandle | None = None
     disconnected: bool = False

@@ -1,4 +1,4 @@
-"""Owns the way in: `python -m deploy.setup run|test|check|bench`, by any Python first, then by that of `.venv`."""
+"""Owns the way in: `python -m deploy.setup COMMAND`, by any Python first, then by that of `.venv`."""
 
 import os
 import signal
@@ -14,7 +14,11 @@ REQUIREMENTS = {
     "run": ("requirements.txt",),
     "bench": ("requirements.txt", "requirements-dev.txt"),
     "check": ("requirements.txt", "requirements-dev.txt"),
+    "drill": ("requirements.txt", "requirements-dev.txt"),
     "test": ("requirements.txt", "requirements-dev.txt"),
+    "test-core": ("requirements.txt", "requirements-dev.txt"),
+    "bench-core": ("requirements.txt", "requirements-dev.txt"),
+    "mutants": ("requirements.txt", "requirements-dev.txt"),
 }
 
 
@@ -48,9 +52,17 @@ def _carry_out(command: str, args: Sequence[str]) -> int:
         from deploy.setup.checks import check
 
         return check()
-    from deploy.setup import suites
+    from deploy.setup import core, suites
 
-    return suites.test(args) if command == "test" else suites.bench(args)
+    commands = {
+        "test": suites.test,
+        "bench": suites.bench,
+        "drill": suites.drill,
+        "test-core": core.test,
+        "bench-core": core.bench,
+        "mutants": core.mutants,
+    }
+    return commands[command](args)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Owns `make test` and `make bench`: their set-up and the commands that run them. The tests are in tests/, bench/."""
+"""Owns `make test`, `bench` and `drill`: their set-up and the commands that run them. They are in tests/, bench/."""
 
 import os
 import subprocess
@@ -22,6 +22,11 @@ def test(args: Sequence[str]) -> int:
 
 def bench(args: Sequence[str]) -> int:
     return _call([str(PYTHON), "-m", "bench", *args], ROOT, _set_up())
+
+
+def drill(args: Sequence[str]) -> int:
+    env = _set_up() | {"MODEL_DIR": str(demo_model().folder.parent)}
+    return _call([str(PYTHON), "-m", "tests.drill", *args], ROOT, env)
 
 
 def _set_up() -> dict[str, str]:

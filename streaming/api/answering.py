@@ -25,7 +25,7 @@ from streaming.store.responses import ConversationBusy, KeyTaken
 
 from . import refusals
 from .auth import credential
-from .errors import ApiError
+from .errors import ApiError, deleted
 from .handover import BodyHandover, StreamHandover
 
 BeforePrompt = Callable[[Ask], Awaitable[Ask]]
@@ -83,8 +83,8 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: BeforeP
             ask = await before_prompt(ask)
         response, tail = await start(owner, ask, row, received_at)
     except KeyTaken:
-        known = await _known(ask)
-        assert known
+        if (known := await _known(ask)) is None:
+            raise deleted() from None
         return await _attach(request, ask, known)
     except ConversationBusy:
         raise ApiError(409, "another answer of this conversation is running", code="conversation_busy") from None

@@ -12,6 +12,7 @@ from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.policy import ABORT
 
 from .answering import attach_or_start, fingerprint, idempotency_key, policy
+from .auth import caller
 from .chat_schema import ChatRequest
 
 router = Router()
@@ -20,11 +21,11 @@ router = Router()
 @router.post("/chat/completions", response={200: dict[str, Any]})
 async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
     """A model's answer, streamed or whole."""
-    caller = request.auth  # type: ignore[attr-defined]
+    asker = caller(request)
     include_usage = bool(body.stream_options and body.stream_options.include_usage)
     ask = Ask(
-        user_id=caller.user.pk,
-        api_key_id=caller.api_key.pk,
+        user_id=asker.user.pk,
+        api_key_id=asker.api_key_id,
         purpose=Response.Purpose.API,
         dialect=OPENAI_CHAT,
         stream=body.stream,

@@ -47,7 +47,6 @@ class ApiError(Exception):
         *,
         code: str,
         param: str | None = None,
-        type: str | None = None,  # noqa: A002 - the wire's word
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
         logged_message: str | None = None,
@@ -57,7 +56,6 @@ class ApiError(Exception):
         self.message = message
         self.code = code
         self.param = param
-        self.type = type
         self.headers = headers or {}
         self.extra = extra or {}
         self.logged_message = logged_message or message
@@ -69,7 +67,6 @@ class ApiError(Exception):
             self.message,
             code=self.code,
             param=self.param,
-            type=self.type,
             headers=self.headers,
             extra=self.extra,
         )
@@ -81,15 +78,14 @@ def error_body(
     *,
     code: str | None = None,
     param: str | None = None,
-    type: str | None = None,  # noqa: A002 - the wire's word
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """OpenAI's error object; ``type`` and ``code`` follow from the status unless given."""
-    fallback = ("server_error", "internal_error") if status >= 500 else ("invalid_request_error", "invalid_request")
+    """OpenAI's error object; ``type`` follows from the status, and so does ``code`` unless given."""
+    fallback = ("server_error", "internal") if status >= 500 else ("invalid_request_error", "invalid_request")
     return {
         "error": {
             "message": message,
-            "type": type or TYPES.get(status, fallback[0]),
+            "type": TYPES.get(status, fallback[0]),
             "param": param,
             "code": code or CODES.get(status, fallback[1]),
             **(extra or {}),
@@ -102,6 +98,11 @@ def error_response(
 ) -> JsonResponse:
     """The JSON answer for a status and a message; see error_body for the other fields."""
     return JsonResponse(error_body(status, message, **fields), status=status, headers=dict(headers or {}))
+
+
+def deleted() -> ApiError:
+    """404 for what went away while it was asked for."""
+    return ApiError(404, "it was deleted", code="not_found")
 
 
 def body_too_large(request: HttpRequest) -> ApiError:
@@ -149,4 +150,4 @@ def _on_storage_trouble(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _on_bug(request: HttpRequest, error: Any) -> HttpResponse:
     logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    return error_response(500, "internal error", code="internal_error")
+    return error_response(500, "internal error", code="internal")

@@ -4,7 +4,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Router
 
-from streaming.store.served_models import served_models
+from streaming.store import engines
 
 from .auth import caller
 from .schemas import ModelOut, ModelsOut, UserOut
@@ -22,5 +22,5 @@ async def me(request: HttpRequest) -> UserOut:
 @router.get("/models", response=ModelsOut)
 async def models(request: HttpRequest) -> ModelsOut:
     """The models that a conversation can use."""
-    found = await sync_to_async(served_models, thread_sensitive=True)()
+    found = await sync_to_async(engines.served_models, thread_sensitive=True)()
     return ModelsOut(data=[ModelOut(id=name, context_tokens=context) for name, context in found])

@@ -1,9 +1,10 @@
 """Owns POST /api/conversations/{id}/messages: a question, or an answer made again. History comes from the database."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import Field, StringConstraints, model_validator
@@ -17,6 +18,7 @@ from streaming.store import conversations, history, responses, threads
 from streaming.store.responses import KeyTaken
 
 from .answering import attach_or_start, fingerprint, idempotency_key, policy
+from .auth import caller
 from .errors import ApiError
 from .schemas import StrictBody
 
@@ -46,7 +48,7 @@ class NewMessage(StrictBody):
 @router.post("/conversations/{conversation_id}/messages")
 async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -> HttpResponse:
     """Ask, and read the answer as a stream. A running answer of the conversation is stopped first (superseded)."""
-    user = request.auth.user  # type: ignore[attr-defined]
+    user = caller(request).user
     conversation = await _conversation(user, conversation_id)
     parent_id = await _parent(conversation, body)
     ask = Ask(
@@ -83,7 +85,7 @@ async def _supersede_then_read(ask: Ask) -> Ask:
     return replace(ask, messages=turns)
 
 
-async def _conversation(user: Any, conversation_id: str) -> Conversation:
+async def _conversation(user: User, conversation_id: str) -> Conversation:
     try:
         return await threads.run(conversations.get, user, conversation_id)
     except Conversation.DoesNotExist:

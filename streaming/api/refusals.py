@@ -19,7 +19,6 @@ from streaming.protocol.end_state import REFUSED, decide
 from streaming.store import responses, threads
 from streaming.store.responses import NewResponse
 
-from .auth import on_known_refusal
 from .errors import ApiError
 
 logger = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ def recorder(get_response: Any) -> Any:
         refused: ApiError | None = getattr(request, "refused", None)
         caller = getattr(request, "auth", None)
         if refused is not None and caller and asks_for_answer(request):
-            await record(request, caller.user.pk, caller.api_key and caller.api_key.pk, refused)
+            await record(request, caller.user.pk, caller.api_key_id, refused)
         return response
 
     return middleware
@@ -102,11 +101,9 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
         logger.warning("refused user %s: %s (not stored: %s)", user_id, refused.code, error)
 
 
-async def _record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:
+async def record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:
+    """Store that a key was refused for its state, which is its end reason too."""
     if asks_for_answer(request):
         await record(
             request, api_key.user_id, api_key.pk, ApiError(401, f"the API key is not valid: {state}", code=state)
         )
-
-
-on_known_refusal.append(_record_key)

@@ -10,20 +10,20 @@ from streaming import ownership
 from streaming.models import Response
 from streaming.ownership.stop import stop
 from streaming.protocol.dialects import OPENAI_CHAT, OPENAI_RESPONSES
-from streaming.protocol.end_state import STOPPED, End, decide
+from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import responses, threads
 from streaming.store.responses import KeyTaken, NewResponse
 
 from .answering import cursor_of, follow, idempotency_key
-from .errors import ApiError
+from .auth import caller
+from .errors import ApiError, deleted
 
 v1_router = Router()
 page_router = Router()
 
 
 async def _found(request: HttpRequest, response_id: str) -> Response:
-    caller = request.auth  # type: ignore[attr-defined]
-    response = await threads.run(responses.get, response_id, caller.user.pk)
+    response = await threads.run(responses.get, response_id, caller(request).user.pk)
     if response is None:
         raise ApiError(404, "there is no such response", code="not_found")
     return response
@@ -37,14 +37,15 @@ async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
     key = idempotency_key(request)
     if key is None:
         raise ApiError(400, "Idempotency-Key: this header is required", code="invalid_request", param="Idempotency-Key")
-    user_id = request.auth.user.pk  # type: ignore[attr-defined]
+    user_id = caller(request).user.pk
     response = await threads.run(responses.by_key, user_id, key)
     if response is None:
         try:
-            response = await threads.write(responses.cancel_unknown, _unknown(request, key), _end(request))
+            end = decide(None, STOPPED, _reason(request))
+            response = await threads.write(responses.cancel_unknown, _unknown(request, key), end)
         except KeyTaken:
-            response = await threads.run(responses.by_key, user_id, key)
-            assert response
+            if (response := await threads.run(responses.by_key, user_id, key)) is None:
+                raise deleted() from None
     return await _stopped(request, response)
 
 
@@ -81,12 +82,12 @@ async def leaving(request: HttpRequest, response_id: str) -> Any:
 
 
 async def _stopped(request: HttpRequest, response: Response) -> dict[str, Any]:
-    await stop(ownership.current(), response, _end(request).end_reason)
+    await stop(ownership.current(), response, _reason(request))
     return described(await _found(request, response.id))
 
 
-def _end(request: HttpRequest) -> End:
-    return decide(None, STOPPED, "api" if _is_api(request) else "user")
+def _reason(request: HttpRequest) -> str:
+    return "api" if _is_api(request) else "user"
 
 
 def _is_api(request: HttpRequest) -> bool:
@@ -94,11 +95,11 @@ def _is_api(request: HttpRequest) -> bool:
 
 
 def _unknown(request: HttpRequest, key: str) -> NewResponse:
-    caller = request.auth  # type: ignore[attr-defined]
+    asker = caller(request)
     is_api = _is_api(request)
     return NewResponse(
-        user_id=caller.user.pk,
-        api_key_id=caller.api_key.pk if caller.api_key else None,
+        user_id=asker.user.pk,
+        api_key_id=asker.api_key_id,
         purpose=Response.Purpose.API if is_api else Response.Purpose.CHAT,
         dialect=OPENAI_CHAT if is_api else OPENAI_RESPONSES,
         model="",

@@ -89,7 +89,7 @@ def _refuse_odd_number(value: Any, path: str = "") -> None:
     if isinstance(value, _NotFinite):
         raise JsonRefused(f"{path or 'the body'}: {value.problem}", path or None)
     for step, part in _parts(value):
-        _refuse_odd_number(part, join(path, FORBIDDEN.sub("\ufffd", step)[:80]))
+        _refuse_odd_number(part, join(path, _shown(step)))
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -105,7 +105,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                name = FORBIDDEN.sub("\ufffd", key)[:80]
+                name = _shown(key)
                 raise JsonRefused(f"the key {name!r} stands twice in one object", name)
             seen.add(key)
     return made
@@ -133,11 +133,16 @@ def _check_text(value: Any, path: str = "") -> None:
             raise JsonRefused(f"{where}: {what} (\\u{ord(found[0]):04x}) is not allowed in text", path or None)
     elif isinstance(value, dict):
         for key, item in value.items():
-            _check_text(key, join(path, FORBIDDEN.sub("\ufffd", key)[:80]))
+            _check_text(key, join(path, _shown(key)))
             _check_text(item, join(path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _check_text(item, join(path, str(index)))
+
+
+def _shown(key: str) -> str:
+    """A key of the caller's as an error may repeat it."""
+    return FORBIDDEN.sub("\ufffd", key)[:80]
 
 
 def join(path: str, step: str) -> str:

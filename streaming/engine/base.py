@@ -46,19 +46,18 @@ class GenerateRequest:
 
 
 class EngineError(Exception):
-    """An engine failed. ``reason`` is the end reason of DESIGN.md section 6 that it leads to.
+    """An engine failed. ``reason`` is the end reason (protocol.end_state) that it leads to.
 
     ``upstream_error`` (it said so, or refused), ``upstream_protocol`` (bytes that make no sense),
     ``upstream_lost`` (EOF, reset or refused connection), ``engine_aborted`` (it gave up by itself).
     ``message`` is ours and safe to show; ``status`` is the engine's HTTP status where there was one.
     """
 
-    def __init__(self, reason: str, message: str, status: int | None = None, retry_after_s: float | None = None):
+    def __init__(self, reason: str, message: str, status: int | None = None):
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.status = status
-        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ def render_prompt(
     bundle: TokenizerBundle,
     messages: Sequence[Mapping[str, Any]],
     *,
-    add_generation_prompt: bool = True,
     variables: Mapping[str, Any] | None = None,
 ) -> list[int]:
     """The ids of the messages in the model's chat format, ready for its answer.
@@ -34,7 +33,7 @@ def render_prompt(
     names = {name: hide(bundle, value) for name, value in (variables or {}).items()}
     try:
         text = bundle.chat_template.render(
-            **bundle.special_tokens, **names, messages=hidden, add_generation_prompt=add_generation_prompt
+            **bundle.special_tokens, **names, messages=hidden, add_generation_prompt=True
         )
     except TemplateRefusal as error:
         raise PromptError(f"the model's chat template refused the messages: {one_line(error)}") from error

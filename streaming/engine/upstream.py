@@ -74,7 +74,7 @@ class Upstream:
         if response.status == 200:
             raise EngineError("upstream_protocol", "the engine did not answer with an event stream")
         message = explain(body) or f"the engine refused the request with status {response.status}"
-        raise EngineError("upstream_error", message, response.status, retry_after_s(response.headers))
+        raise EngineError("upstream_error", message, response.status)
 
     async def ask(self, path: str) -> bytes:
         """GET a small answer within QUESTION_TIMEOUT_S."""
@@ -125,10 +125,3 @@ def as_engine_error(error: Exception) -> EngineError:
     if not isinstance(error, (aiohttp.ClientError, aiohttp.http.HttpProcessingError)):
         logger.error("reading from an engine failed", exc_info=error)
     return EngineError("upstream_protocol", "the engine's answer makes no sense")
-
-
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    try:
-        return max(0.0, float(headers.get("Retry-After", "")))
-    except ValueError:
-        return None

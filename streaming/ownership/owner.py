@@ -148,6 +148,8 @@ class Owner:
         self.draining = True
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=drain_s)
+        if self._relays:
+            logger.info("%d responses still ran and are released for another process", len(self._relays))
         for relay in list(self._relays.values()):
             relay.tail.released = True
             relay.tail.wake()

@@ -10,7 +10,6 @@ class Figures:
     def __init__(self, received_at: float):
         self.received_at = received_at
         self.admitted_at: float | None = None
-        self.first_output_at: float | None = None
         self.last_output_at: float | None = None
         self.stop_at: float | None = None
         self.proven_at: float | None = None
@@ -20,9 +19,7 @@ class Figures:
 
     def output(self, now: float) -> None:
         """An output arrived."""
-        if self.last_output_at is None:
-            self.first_output_at = now
-        else:
+        if self.last_output_at is not None:
             self._gaps_ms.append((now - self.last_output_at) * 1000)
         self.last_output_at = now
 

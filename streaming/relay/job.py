@@ -31,7 +31,6 @@ class Job:
     prompt_tokens: int
     messages: Sequence[Mapping[str, Any]]
     sampling: Sampling
-    stops: tuple[str, ...]
     policy: Policy
     cache_salt: str = ""
     priority: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any
 
-from streaming.engine.base import Engine, EngineError
+from streaming.engine.base import Engine, EngineError, GenerateRequest
 from streaming.journal import Closing, Journal, Tail
 from streaming.journal.tail import PENDING_BYTES_MAX
 from streaming.pool import Pool, Seat
@@ -57,11 +57,10 @@ class Relay:
         self._readers = 0
         self._unattended_from: int | None = None
         self._attempt_task: asyncio.Task[End] | None = None
-        self._watch: Watch | None = None
+        self._watch = Watch(self._expired)
 
     async def run(self) -> None:
         """Produce the response to its end."""
-        self._watch = Watch(self._expired)
         self._watch.start("queue", self._limits.queue_s)
         self._watch.start("total", self._limits.total_s)
         self.tail.attach(self, counts=False)
@@ -133,7 +132,6 @@ class Relay:
             return decide(None, end_state.BUG)
 
     def _admitted(self, seat: Seat) -> None:
-        assert self._watch
         self.figures.admitted_at = asyncio.get_running_loop().time()
         self._watch.drop("queue")
         self._watch.start("ttft", self._limits.ttft_s)
@@ -165,13 +163,11 @@ class Relay:
 
     async def _room(self) -> None:
         """Wait for the journal; the engine is not idle meanwhile, we do not ask it for more."""
-        assert self._watch
         self._watch.drop("idle")
         await self.tail.room()
         self._watch.start("idle", self._limits.idle_s)
 
     def _take(self, stream: ResponseStream, output: EngineOutput) -> None:
-        assert self._watch
         now = asyncio.get_running_loop().time()
         drafts = stream.feed(output)
         if self.figures.last_output_at is None:
@@ -184,10 +180,11 @@ class Relay:
             self._watch.push("idle", now + self._limits.idle_s)
         self.figures.output(now)
         self._journal.append(self.tail, drafts)
-        if self._unattended_from is not None:
-            self._check_unattended()
+        unattended_from = self._unattended_from
+        if unattended_from is not None and self.generated_tokens - unattended_from > self._limits.unattended_tokens:
+            self._happened(end_state.READERS_GONE)
 
-    async def _prove_abort(self, engine: Engine, request: Any) -> None:
+    async def _prove_abort(self, engine: Engine, request: GenerateRequest) -> None:
         try:
             async with asyncio.timeout(self._limits.stop_proof_s):
                 self.figures.abort_proven = await engine.abort_proven(request)
@@ -205,13 +202,13 @@ class Relay:
         return self._attempt_task.result()
 
     async def _finish(self, end: End) -> None:
-        leftover_ids: tuple[int, ...] = ()
-        leftover_count = 0
         if self.figures.stop_at is not None and self.figures.proven_at is None:
             self.figures.abort_proven, self.figures.proven_at = True, asyncio.get_running_loop().time()
-        if self._stream:
-            self._journal.append(self.tail, self._stream.flush(natural=end.end_state == end_state.COMPLETED))
-            leftover_ids, leftover_count = self._stream.leftover
+        if self._stream is None:
+            # No engine was asked; what an earlier owner stored is the answer all the same.
+            self._stream = self._open_stream(False)
+        self._journal.append(self.tail, self._stream.flush(natural=end.end_state == end_state.COMPLETED))
+        leftover_ids, leftover_count = self._stream.leftover
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         closing = Closing(lambda tail, sent: self._ending(end, tail, sent), leftover_ids, leftover_count, stored)
         await self._journal.end(self.tail, closing)
@@ -255,7 +252,6 @@ class Relay:
         self.interrupt(decide(None, happening, detail, message))
 
     def _readers_changed(self) -> None:
-        assert self._watch
         came = self.tail.readers > self._readers
         self._readers = self.tail.readers
         if came:
@@ -270,8 +266,3 @@ class Relay:
             self._happened(end_state.READERS_GONE)
         elif self._patience_s is not None:
             self._watch.start(ABANDONED, self._patience_s)
-
-    def _check_unattended(self) -> None:
-        assert self._unattended_from is not None
-        if self.generated_tokens - self._unattended_from > self._limits.unattended_tokens:
-            self._happened(end_state.READERS_GONE)

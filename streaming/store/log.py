@@ -1,7 +1,7 @@
 """Owns the rows of the event log: appending in one statement, reading in pages. Does not number events."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from django.db import connection
 from django.db.models import Max
@@ -58,14 +58,9 @@ def page(response_id: str, after_seq: int) -> list[Event]:
     return events
 
 
-def pages(response_id: str) -> Iterator[list[Event]]:
-    """The whole log, page by page."""
-    after_seq = 0
-    while events := page(response_id, after_seq):
-        yield events
-        after_seq = events[-1].seq
-
-
 def read(response_id: str) -> list[Event]:
     """The whole log at once: for rebuilding a stream, never for serving a reader."""
-    return [event for events in pages(response_id) for event in events]
+    events: list[Event] = []
+    while more := page(response_id, events[-1].seq if events else 0):
+        events.extend(more)
+    return events

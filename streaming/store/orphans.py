@@ -7,7 +7,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
 
 from streaming.models import Response, ResponseEvent, WebProcess
-from streaming.protocol.end_state import End
+from streaming.protocol.end_state import OWNER_LOST, End, decide
 from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 
 from . import log
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: How often a writer that was taken for dead may be faster before that is an error.
 LATE_WRITES = 20
+#: How a response ends that nobody can carry on.
+LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
 
 def unended(owner_not: str | None = None) -> list[Response]:

@@ -68,19 +68,11 @@ def create(new: NewResponse) -> Response:
         with transaction.atomic():
             message = _answer_message(new, new.conversation_id) if new.conversation_id else None
             return Response.objects.create(
-                id=new.id,
-                user_id=new.user_id,
-                api_key_id=new.api_key_id,
+                **_asked_fields(new),
                 conversation_id=new.conversation_id,
                 message=message,
-                purpose=new.purpose,
-                dialect=new.dialect,
-                stream=new.stream,
-                model=new.model,
-                request=dict(new.request),
                 prompt_ids=pack_prompt(new.prompt_ids),
                 prompt_tokens=len(new.prompt_ids),
-                policy=new.policy,
                 idempotency_key=new.idempotency_key,
                 request_sha256=new.request_sha256,
                 owner=new.owner,
@@ -125,15 +117,7 @@ def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Re
     now = timezone.now()
     with transaction.atomic():
         response = Response.objects.create(
-            id=new.id,
-            user_id=new.user_id,
-            api_key_id=new.api_key_id,
-            purpose=new.purpose,
-            dialect=new.dialect,
-            stream=new.stream,
-            model=new.model[:200],
-            policy=new.policy,
-            request=dict(new.request),
+            **_asked_fields(new),
             idempotency_key=idempotency_key,
             state=Response.State.ENDED,
             ended_at=now,
@@ -142,6 +126,20 @@ def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Re
         )
         log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload({})))])
     return response
+
+
+def _asked_fields(new: NewResponse) -> dict[str, Any]:
+    return {
+        "id": new.id,
+        "user_id": new.user_id,
+        "api_key_id": new.api_key_id,
+        "purpose": new.purpose,
+        "dialect": new.dialect,
+        "stream": new.stream,
+        "model": new.model,
+        "policy": new.policy,
+        "request": dict(new.request),
+    }
 
 
 def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:

@@ -1,4 +1,4 @@
-"""Owns the few threads on which relays, readers and sweeps reach the database. Requests have threads of their own.
+"""Owns the few threads on which asynchronous code reaches the database. Django's own code has threads of its own.
 
 Writers have theirs too: while somebody holds the database's write lock, readers go on reading.
 """

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from streaming.api import auth
+from streaming.api import refusals
 from streaming.models import ApiKey
 from streaming.store import access
 
@@ -98,7 +98,7 @@ def test_a_known_caller_who_is_refused_is_reported_and_a_stranger_is_not(key1, m
     async def note(request, api_key, reason):
         seen.append((request.path, api_key.user.username, reason))
 
-    monkeypatch.setattr(auth, "on_known_refusal", [note])
+    monkeypatch.setattr(refusals, "record_key", note)
     ask("Bearer sk-" + "k" * 43)
     access.revoke_keys([ApiKey.objects.get().pk])
     ask(f"Bearer {key1}")

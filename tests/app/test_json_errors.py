@@ -56,7 +56,7 @@ def test_an_oversized_body_without_a_length_is_refused_too(api, settings):
 
 def test_a_bug_is_a_json_500_that_tells_nothing(api):
     error = refused(api.get("/v1/broken"), 500)
-    assert error["code"] == "internal_error"
+    assert error["code"] == "internal"
     assert "secret" not in json.dumps(error)
 
 

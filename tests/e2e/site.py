@@ -66,7 +66,14 @@ class Site:
         self.web: Process | None = None
         self.engine: Process | None = None
         self.engine_url = ""
-        self.env = {**os.environ, "DATA_DIR": str(data_dir), "DRAIN_S": "1", "PYTHONUNBUFFERED": "1", "CREDENTIAL_CHECK_S": "1", **env}
+        self.env = {
+            **os.environ,
+            "DATA_DIR": str(data_dir),
+            "DRAIN_S": "1",
+            "PYTHONUNBUFFERED": "1",
+            "CREDENTIAL_CHECK_S": "1",
+            **env,
+        }
 
     def manage(self, *args: str) -> str:
         """Run a management command and return what it prints."""

@@ -95,6 +95,27 @@ async def bench(user, row, settings):
     owner_module.current.cache_clear()
 
 
+class Waker:
+    """Listens to a tail without counting as its reader."""
+
+    def __init__(self):
+        self.woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self.woken.set()
+
+
+async def until_stored(tail: Tail, reached) -> None:
+    """Wait until something is true of what the tail holds."""
+    waker = Waker()
+    tail.attach(waker, counts=False)
+    async with asyncio.timeout(DEADLINE_S):
+        while not reached(tail):
+            waker.woken.clear()
+            await waker.woken.wait()
+    tail.detach(waker)
+
+
 def text_of(events) -> str:
     return "".join(event.payload["text"] for event in events if event.kind == "text")
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 from django.test import RequestFactory
 
 from streaming.api.answering import follow
+from streaming.api.auth import Caller
 from streaming.models import Conversation, Message, Response, ids
 from streaming.ownership.ask import Refused
 from streaming.store import history, responses, threads
@@ -119,6 +121,7 @@ async def test_who_repeats_a_request_before_its_relay_is_there_counts_as_its_rea
     response, tail = await bench.ask({"outputs": [{"gate": "g"}, {"text": "a"}]})
     request = RequestFactory().get("/")
     request.scope = {}
+    request.auth, request.session = Caller(bench.user, None), SimpleNamespace(session_key="s")
     tails = bench.owner._tails
     with bench.owner.expecting(response.id, None, "scripted"):
         del tails[response.id]

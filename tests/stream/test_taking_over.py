@@ -9,9 +9,9 @@ from streaming.models import Response
 from streaming.ownership.adoption import adopt_all
 from streaming.ownership.owner import Owner
 from streaming.ownership.stop import stop
-from streaming.protocol.end_state import TRUNCATED, End
+from streaming.protocol.end_state import STOPPED, TRUNCATED, End, decide
 from streaming.store import orphans, responses, threads
-from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of
+from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of, until_stored
 
 WORDS = [{"text": f"word{i} "} for i in range(60)]
 WHOLE = "".join(word["text"] for word in WORDS)
@@ -37,8 +37,7 @@ async def die(bench, response):
     """Stop a relay as kill -9 does to what others see: nothing more is written, nothing is released."""
     relay = bench.owner.relay(response.id)
     tail = relay.tail
-    while tail.last_seq < 5:
-        await asyncio.sleep(0)
+    await until_stored(tail, lambda t: t.last_seq >= 5)
     relay.give_up()
     tail.released = True
     async with asyncio.timeout(DEADLINE_S):
@@ -203,3 +202,15 @@ async def test_a_stop_ends_what_this_process_owns_but_no_longer_runs(bench, scri
         await stop(bench.owner, await bench.row(response), "user")
     row = await bench.row(response)
     assert (row.end_state, row.end_reason) == ("cancelled", "user")
+
+
+async def test_one_that_ends_before_its_new_engine_was_asked_keeps_the_text_and_the_count(bench, scripted, successor):
+    response, _ = await bench.ask("go")
+    await die(bench, response)
+    await adopt_all(successor.owner)
+    successor.owner.relay(response.id).stop(decide(None, STOPPED, "user"))
+    row, events = await successor.ended(response), await successor.log(response)
+    assert (row.end_state, row.output_text) == ("cancelled", text_of(events))
+    assert row.output_text
+    assert WHOLE.startswith(row.output_text)
+    assert row.completion_tokens == row.sent_tokens == sum(event.token_count for event in events)

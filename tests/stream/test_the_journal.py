@@ -12,7 +12,7 @@ from streaming.journal.tail import PENDING_BYTES_MAX
 from streaming.ownership.stop import stop
 from streaming.protocol.events import REASONING, Draft
 from streaming.store import threads
-from tests.stream.conftest import DEADLINE_S, frames_text, text_of
+from tests.stream.conftest import DEADLINE_S, frames_text, text_of, until_stored
 from tests.stream.test_a_response_from_question_to_end import read
 
 
@@ -45,8 +45,7 @@ async def test_while_the_database_is_locked_nothing_unsaved_is_shown_and_afterwa
     reader = bench.reader(response, tail)
     async with asyncio.timeout(DEADLINE_S):
         await reader.first()
-    while text_of(tail.events) != "a":
-        await asyncio.sleep(0)
+    await until_stored(tail, lambda t: text_of(t.events) == "a")
     with locked_database():
         engine.open_gate("g")
         await engine.until(lambda e: e.finished)
