@@ -9,4 +9,4 @@ DATA_DIR = Path(tempfile.mkdtemp(prefix="chatsite-test-"))
 os.environ.setdefault("MODEL_DIR", str(Path(__file__).resolve().parent.parent / "var" / "models"))
 os.environ["DATA_DIR"] = str(DATA_DIR)
 
-pytest_plugins = ["tests.plugins.no_skips"]
+pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site"]

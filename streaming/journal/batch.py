@@ -1,7 +1,7 @@
 """Owns one group commit: what goes into it and how it is written. Does not decide when; knows no event loop."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from django.db import IntegrityError, InterfaceError, OperationalError, transaction
@@ -63,9 +63,12 @@ class Notes:
     def __bool__(self) -> bool:
         return bool(self.started or self.delivered)
 
-    def write(self) -> None:
-        """Update the rows, inside the caller's transaction."""
+    def write_started(self) -> None:
+        """Before the ends of the same commit: a row that has ended takes no more of it."""
         responses.mark_started(self.started)
+
+    def write_delivered(self) -> None:
+        """After the ends: what was delivered is at most what they say was sent."""
         responses.raise_delivered(self.delivered)
 
 
@@ -88,16 +91,18 @@ class Batch:
             raise
         except Exception:
             logger.info("a commit did not go through whole; writing each response alone", exc_info=True)
+            self._write_note_alone(self.notes.write_started)
             for entry in self.entries:
                 self._write_alone(entry)
-            self._write_notes_alone()
+            self._write_note_alone(self.notes.write_delivered)
 
     def _write_together(self) -> None:
         with transaction.atomic():
+            self.notes.write_started()
             log.insert((entry.tail.response_id, event) for entry in self.entries for event in entry.events)
             for entry in self.entries:
                 entry.write_end()
-            self.notes.write()
+            self.notes.write_delivered()
 
     @staticmethod
     def _write_alone(entry: Entry) -> None:
@@ -112,10 +117,11 @@ class Batch:
             logger.exception("events of %s cannot be stored; giving it up", entry.tail.response_id)
             entry.fenced = True
 
-    def _write_notes_alone(self) -> None:
+    @staticmethod
+    def _write_note_alone(write: Callable[[], None]) -> None:
         try:
             with transaction.atomic():
-                self.notes.write()
+                write()
         except UNAVAILABLE:
             raise
         except Exception:

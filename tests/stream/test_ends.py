@@ -164,6 +164,8 @@ async def test_an_engines_fault_is_never_a_normal_end(bench, engine, fault, end_
     row = await checked(bench, response, engine)
     assert (row.end_state, row.end_reason, row.finish_reason) == (end_state, end_reason, None)
     assert row.output_text == "tick " * after
+    assert row.engine_id is not None
+    assert row.queue_ms is not None
     assert row.error_message
     assert "Traceback" not in row.error_message
 

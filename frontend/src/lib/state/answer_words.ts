@@ -23,7 +23,7 @@ export function statusLine(answer: Answer, link: LinkStatus, now_ms: number): St
       return { text: waitingText(link.status, link.until_ms - now_ms), tone: 'warn' };
   }
   if (answer.stop === 'failed') return { text: 'The server did not stop it. Press Stop to try again.', tone: 'warn' };
-  if (answer.text !== '') return { text: answer.continued ? 'Writing, on another engine…' : 'Writing…', tone: 'busy' };
+  if (answer.text !== '') return { text: answer.continued ? 'Writing on after an interruption…' : 'Writing…', tone: 'busy' };
   return { text: answer.accepted ? 'Thinking…' : 'Connecting…', tone: 'busy' };
 }
 
@@ -125,15 +125,16 @@ function refusalCard(status: number, code: string, message: string): Card {
   return { title: card.title, detail: message || card.detail };
 }
 
+/** Over a shorter time a rate would say more of the clock than of the model. */
+const SHORTEST_RATED_MS = 200;
+
 /** Figures of an answer: tokens, time to the first one, rate. */
 export function figures(answer: Answer): string[] {
   const parts: string[] = [];
   const count = answer.usage?.completion_tokens ?? answer.usage?.generated_tokens ?? null;
   if (count !== null) parts.push(tokens(count));
   if (answer.ttft_ms !== null) parts.push(`first token ${duration(answer.ttft_ms)}`);
-  if (count && answer.duration_ms) {
-    const writing_ms = Math.max(1, answer.duration_ms - (answer.ttft_ms ?? 0));
-    parts.push(`${(count / (writing_ms / 1000)).toFixed(1)} tokens/s`);
-  }
+  const writing_ms = (answer.duration_ms ?? 0) - (answer.ttft_ms ?? 0);
+  if (count && writing_ms >= SHORTEST_RATED_MS) parts.push(`${(count / (writing_ms / 1000)).toFixed(1)} tokens/s`);
   return parts;
 }

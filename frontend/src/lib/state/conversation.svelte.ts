@@ -101,6 +101,10 @@ export class Conversation {
         if (body.text !== undefined) dropDraft(draftOf, body.text);
         this.#learnIds(user, turn, answer);
       },
+      onClosed: (answer) => {
+        this.hooks.onChanged();
+        if (answer.accepted && answer.messageId === null) void this.#learnFromStore(answer, body.text ?? '');
+      },
       onLogin: () => {
         keepDraft(this.id, body.text ?? '');
         goToLogin();
@@ -126,6 +130,14 @@ export class Conversation {
     this.hooks.onChanged();
   }
 
+  /** An answer ended before a stream could say under which ids: it was stored, or its stop overtook the message. */
+  async #learnFromStore(answer: Answer, sent: string): Promise<void> {
+    const stored = await this.api.conversation(this.id!).catch(() => null);
+    if (!stored || this.#runs().length > 0) return;
+    if (stored.messages.some(({ response }) => response?.id === answer.responseId)) this.#show(stored);
+    else keepDraft(this.id, sent); // only this page has the message
+  }
+
   #show(stored: StoredConversation): void {
     this.root = treeOf(stored.messages, this.env);
     for (const turn of this.root.all()) {
@@ -142,11 +154,7 @@ export class Conversation {
 
   #hooks() {
     return {
-      onClosed: (answer: Answer) => {
-        this.hooks.onChanged();
-        // Stored, but ended before a stream could say under which ids.
-        if (answer.accepted && answer.messageId === null) void this.load();
-      },
+      onClosed: () => this.hooks.onChanged(),
       onGone: () => {
         this.detach();
         this.root = newRoot();

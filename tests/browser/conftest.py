@@ -1,0 +1,95 @@
+"""Owns the browser of these tests: a headless Chromium, people who are signed in, and the watch on each of them."""
+
+import os
+import shutil
+from contextlib import ExitStack, closing
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.chat_page import ChatPage
+from tests.browser.probe import SCRIPT, Watch
+from tests.e2e.site import ROOT
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+expect.set_options(timeout=15_000)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "tests/browser/" in item.nodeid:
+            item.add_marker("browser")
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args):
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"no Chromium at {CHROMIUM}; install it or name it in CHROMIUM")
+    if not (ROOT / "frontend" / "dist" / "manifest.json").is_file():
+        pytest.skip("the page is not built; run `make test`")
+    return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": FLAGS}
+
+
+@pytest.fixture(scope="session")
+def base_url(site):
+    return site.url
+
+
+@pytest.fixture(scope="session")
+def person(site):
+    """A person's client of the page's API, signed in by a one-time link; browsers share its session."""
+    with ExitStack() as open_clients:
+        clients: dict[str, httpx.Client] = {}
+
+        def person(name: str) -> httpx.Client:
+            if name not in clients:
+                clients[name] = open_clients.enter_context(closing(site.page(name)))
+            return clients[name]
+
+        yield person
+
+
+@pytest.fixture
+def watched(site, new_context):
+    """A new browser of nobody, under watch; afterwards it must not have complained of anything."""
+    watches = []
+
+    def open_context(origin=site.url, **options):
+        context = new_context(**options)
+        watch = Watch(origin)
+        watch.attach(context)
+        watches.append(watch)
+        context.add_init_script(SCRIPT)
+        return context, watch
+
+    yield open_context
+    for watch in watches:
+        watch.verify()
+
+
+@pytest.fixture
+def open_chat(site, watched, person):
+    """Opens the chat as a person: ``open_chat("ann", viewport=…)``."""
+
+    def open_chat(name: str = "bea", path: str = "/", origin: str = site.url, **options) -> ChatPage:
+        context, watch = watched(origin, **options)
+        context.add_cookies([{"name": "sessionid", "value": person(name).cookies["sessionid"], "url": origin}])
+        return ChatPage(context.new_page(), watch, origin).open(path)
+
+    return open_chat
+
+
+@pytest.fixture
+def chat(open_chat):
+    return open_chat()

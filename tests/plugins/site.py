@@ -1,0 +1,53 @@
+"""Owns the one site that the end-to-end and the browser tests share, and that the check of its database comes last."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.site import ROOT, Site
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests after all others, for Playwright leaves its event loop running; the books after everything."""
+    items.sort(key=lambda item: ("test_the_books" in item.nodeid, "tests/browser/" in item.nodeid))
+
+
+@pytest.fixture(scope="session")
+def model_dir() -> Path:
+    """The folder of the demo model; `make test` makes it."""
+    folder = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")
+    if not (folder / "smollm2" / "tokenizer.json").is_file():
+        pytest.skip("the demo model is not there; run `make test`")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterator[Site]:
+    """A site with a scripted engine and the real llama.cpp worker."""
+    site = Site(tmp_path_factory.mktemp("site"), model_dir)
+    site.prepare()
+    site.manage(
+        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "400",
+        "--context", "100000",
+    )  # fmt: skip
+    site.start_engine()
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture(scope="session")
+def key(site: Site) -> str:
+    return site.manage("create_api_key", "dev")
+
+
+@pytest.fixture(autouse=True)
+def _site_runs(request: pytest.FixtureRequest) -> None:
+    """A test that failed while the server was down must not fail the next ones."""
+    if "site" in request.fixturenames:
+        site = request.getfixturevalue("site")
+        if site.web.popen.poll() is not None:
+            site.start()
