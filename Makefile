@@ -1,8 +1,9 @@
 # Owns the commands that a person types; what they do stands in deploy/setup. Settings come from the environment.
-.PHONY: run test check bench clean
+.PHONY: run test check bench drill test-core bench-core mutants clean
 
 # ARGS go on to pytest or the bench: make test ARGS="tests/setup -k gguf"
-run test check bench:
+# The drill reads SEED, SEEDS and DEFAULTS: make drill SEED=7, make drill SEEDS=10, make drill DEFAULTS=1
+run test check bench drill test-core bench-core mutants:
 	@exec sh deploy/setup/start.sh $@ $(ARGS)
 
 # Everything that the other targets made, but for the data in DATA_DIR.

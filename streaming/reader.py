@@ -60,7 +60,7 @@ class Reader:
             self._waiter.set_result(None)
 
     def dismiss(self) -> None:
-        """Whoever reads may no longer: say ``detached``; coming back takes a credential that is good."""
+        """Whoever reads may not stay here: say ``detached``; coming back takes a credential that is good."""
         self._dismissed = True
         self.wake()
 

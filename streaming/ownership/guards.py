@@ -1,4 +1,4 @@
-"""Owns ending the readers of those who may no longer read: a revoked key, an ended session. Stops no answer."""
+"""Owns ending readers who may not stay: a revoked key, an ended session, a process that leaves. Stops no answer."""
 
 import asyncio
 import logging
@@ -31,6 +31,11 @@ class Guards:
     def let_in(self, reader: Reader, credential: Credential) -> None:
         """Remember with what the reader came; forgotten when it is gone."""
         self._let_in[reader] = credential
+
+    def dismiss_all(self) -> None:
+        """The process leaves: also the readers of what other processes run must go on elsewhere."""
+        for reader in list(self._let_in):
+            reader.dismiss()
 
     async def run(self) -> None:
         """Look every CREDENTIAL_CHECK_S, for ever."""

@@ -65,4 +65,5 @@ async def stop_process(drain_s: float) -> None:
         await current().drain(drain_s)
     except DatabaseError:
         logger.warning("the database could not be told that this process ends", exc_info=True)
+    guards().dismiss_all()
     await close_engines()

@@ -57,6 +57,7 @@ class ResponseStream:
         self._gate = self._make_gate()
         #: Only where there is more than text; plain text, the common case, goes a short way.
         self._parts = self._make_parts() if options.get("markers") is not None else None
+        self._passes_all = self._gate is None and self._parts is None
         self._ready: list[Draft] = []
         self._clean = CleanText()
         self._shown = io.StringIO()
@@ -187,7 +188,8 @@ class ResponseStream:
                 self._carried_ids.append(token_id)
                 text = self._detokenizer.push(token_id)
                 if text:
-                    shown += self._show(text.replace("\0", REPLACEMENT))
+                    text = text.replace("\0", REPLACEMENT)
+                    shown += text if self._passes_all else self._show(text)
         return shown
 
     def _feed_text(self, text: str, token_count: int) -> str:
@@ -200,7 +202,7 @@ class ResponseStream:
         """From an engine that has told reasoning, refusals or tool calls apart."""
         if self._consume(output.token_count):
             if self._parts is None:
-                self._parts = self._make_parts()
+                self._parts, self._passes_all = self._make_parts(), False
             text = self._clean.push(output.text or "")
             self._take(self._parts.take(output, text, self._looks_for_stops))
 

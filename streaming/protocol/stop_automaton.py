@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 _ROOT = 0
+_NO_CHARACTER = ""
 
 
 class StopAutomaton:
@@ -14,15 +15,15 @@ class StopAutomaton:
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self.next_character = [""]
+        self.next_character = [_NO_CHARACTER]
         self.branches: dict[tuple[int, str], int] = {}
         #: Where to go on when no child fits: the longest shorter suffix.
-        self.fail = [_ROOT]
+        self.fail: list[int]
         #: States in which a stop string has just ended, with the length of the longest that did.
         self.match_length: dict[int, int] = {}
         #: How many characters must be kept back in a state.
-        self.hold = [0]
-        self._edges: list[tuple[int, str]] = [(_ROOT, "")]
+        self.hold: list[int]
+        self._edges: list[tuple[int, str]] = [(_ROOT, _NO_CHARACTER)]
         self._depth = [0]
         ends = {self._insert(stop) for stop in stops}
         self._link(ends)
@@ -47,7 +48,7 @@ class StopAutomaton:
             self.next_character[state] = character
         else:
             self.branches[state, character] = added
-        self.next_character.append("")
+        self.next_character.append(_NO_CHARACTER)
         self._edges.append((state, character))
         self._depth.append(self._depth[state] + 1)
         return added

@@ -1,6 +1,7 @@
 """Owns a real PostgreSQL for tests and sites that share it. Knows no test."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import psycopg
@@ -23,9 +24,9 @@ def server(folder: Path):
 class ClusterSite(Site):
     """One web process of several on one PostgreSQL database."""
 
-    def __init__(self, data_dir: Path, model_dir: Path, database_url: str):
+    def __init__(self, data_dir: Path, model_dir: Path, database_url: str, times: Mapping[str, str] = QUICK):
         data_dir.mkdir(exist_ok=True)
-        super().__init__(data_dir, model_dir, DATABASE_URL=database_url, SECRET_KEY="cluster-" + "k" * 50, **QUICK)
+        super().__init__(data_dir, model_dir, DATABASE_URL=database_url, SECRET_KEY="cluster-" + "k" * 50, **times)
         self._database_url = database_url
 
     def rows(self, sql: str, *parameters) -> list[tuple]:

@@ -1,7 +1,10 @@
 """Two real web processes on a real PostgreSQL: any of them reads, stops and takes over what the other runs."""
 
+import re
 import signal
 import threading
+
+import pytest
 
 from tests.e2e.reading import chat, eventually, read
 
@@ -125,3 +128,34 @@ def test_sigterm_hands_over_to_the_other_process_at_once(both):
     with two.api(two.key) as client:
         client.post(f"/v1/responses/{cut.response_id}/cancel")
     checked_log(two, cut.response_id)
+
+
+def is_read(site):
+    """Whether the process has had a request for a while, by its own word."""
+    site.web.popen.send_signal(signal.SIGUSR1)
+    return any(re.search(r"POST /v1/chat/completions .* age_s=[1-9]", line) for line in site.web.lines)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_sigterm_sends_away_who_reads_what_the_other_process_runs(both, stream):
+    one, two = both
+    key = {"Idempotency-Key": f"followed-{stream}"}
+    body = {"model": "ticks", "stream": stream, "messages": [{"role": "user", "content": "go"}]}
+    answers = {}
+
+    def ask(site):
+        with site.api(site.key) as client:
+            headers = {"X-Disconnect-Policy": "background", **key}
+            answers[site] = client.post("/v1/chat/completions", json=body, headers=headers)
+
+    threads = [threading.Thread(target=ask, args=(site,)) for site in both]
+    for site, thread in zip(both, threads, strict=True):
+        thread.start()
+        eventually(lambda: is_read(site), timeout_s=20, pause_s=0.2)  # noqa: B023  called at once
+    assert two.web.end() == 0
+    threads[1].join(20)
+    assert answers[two].status_code == (200 if stream else 503)
+    assert ("stream_detached" if stream else "unavailable") in answers[two].text
+    with one.api(one.key) as client:
+        assert client.post("/v1/responses/cancel", headers=key).json()["end_state"] == "cancelled"
+    threads[0].join(20)

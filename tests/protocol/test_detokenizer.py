@@ -178,6 +178,40 @@ def test_eight_ids_without_a_whole_character_are_given_up_without_breaking_the_n
     assert detokenizer.step(b"\x9f\x98\x80 ok") == REPLACEMENT * 2 + "😀 ok"
 
 
+@pytest.mark.parametrize(("open_end", "rest"), [([b"\xf0"], b"\x9f\x98\x80"), ([b"\xf0", b"\x9f"], b"\x98\x80")])
+def test_only_the_ids_of_the_open_character_go_on_waiting(open_end, rest):
+    """Tokens that end one character and begin the next come before; the last of them ends in a byte that is none."""
+    crossing = [b"a\xe2", *[b"\x82\xac\xe2"] * (6 - len(open_end)), b"\x82\xac\xff", *open_end]
+    pieces = list(dict.fromkeys([*crossing, rest, b"!"]))
+    tokenizer = vocabularies.from_pieces(pieces)
+    detokenizer = Detokenizer(tokenizer, [])
+    ids = [pieces.index(piece) for piece in crossing]
+    shown = detokenizer.step(ids)
+    assert detokenizer.pending_tokens < len(ids) == 8
+    shown += detokenizer.step([pieces.index(rest), pieces.index(b"!")])
+    assert shown == tokenizer.decode([*ids, pieces.index(rest), pieces.index(b"!")])
+
+
+def test_after_eight_ids_no_more_wait_than_a_character_has_bytes_left():
+    def waiting(*pieces):
+        known = list(dict.fromkeys(pieces))
+        detokenizer = Detokenizer(vocabularies.from_pieces(known), [])
+        detokenizer.step([known.index(piece) for piece in pieces])
+        return detokenizer.pending_tokens
+
+    crossing, spoilt = b"\x82\xac\xe2", b"\x82\xac\xff"
+    assert waiting(b"a\xe2", *[crossing] * 7) == 3
+    assert waiting(b"a\xe2", *[crossing] * 5, spoilt, b"\xf0") == 1
+    assert waiting(b"a\xe2", *[crossing] * 4, spoilt, b"\xf0", b"\x9f") == 2
+
+
+def test_special_tokens_that_are_shown_stand_before_the_answer_too():
+    tokenizer = vocabularies.metaspace_only()
+    special, the = tokenizer.token_to_id(SPECIAL), tokenizer.token_to_id("▁The")
+    assert Detokenizer(tokenizer, [special], skip_special_tokens=False).step([the]) == " The"
+    assert Detokenizer(tokenizer, [special]).step([the]) == "The"
+
+
 def test_special_tokens_between_the_bytes_of_a_character_do_not_break_it():
     tokenizer = vocabularies.all_bytes()
     special = tokenizer.token_to_id(SPECIAL)
@@ -235,3 +269,55 @@ def test_how_ids_are_grouped_into_steps_changes_nothing(ids, size):
     grouped = Detokenizer(tokenizer, b"a")
     text = "".join(grouped.step(ids[start : start + size]) for start in range(0, len(ids), size))
     assert text + grouped.flush() == "".join(streamed(tokenizer, b"a", ids))
+
+
+def windowed(tokenizer, ids):
+    """The other way engines do it: decode a window twice and show the difference, unless it ends in U+FFFD."""
+    shown, start, read = "", 0, 0
+    for end in range(1, len(ids) + 1):
+        before = tokenizer.decode(ids[start:read])
+        text = tokenizer.decode(ids[start:end])
+        if len(text) > len(before) and not text.endswith(REPLACEMENT):
+            shown += text[len(before) :]
+            start, read = read, end
+    return shown + tokenizer.decode(ids[start:])[len(tokenizer.decode(ids[start:read])) :]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "WordPiece"])
+@pytest.mark.parametrize("corpus", [*CORPORA, "code", "English"])
+def test_the_text_equals_windowed_decoding_and_decoding_the_whole(kind, corpus):
+    tokenizer = KINDS[kind]() if kind in KINDS else wordpiece()
+    text = {"code": CODE, "English": ENGLISH.strip()}.get(corpus) or CORPORA[corpus]
+    ids = tokenizer.encode(text).ids
+    shown = "".join(streamed(tokenizer, [], ids))
+    assert shown == tokenizer.decode(ids) == windowed(tokenizer, ids)
+    assert REPLACEMENT not in shown
+
+
+CODE = "def f(x):\n    return {'a': [1, 2]}  # ok\n\n\tif x != 0: y += 1"
+
+
+@functools.cache
+def wordpiece():
+    return vocabularies.wordpiece([*CORPORA.values(), ENGLISH, CODE])
+
+
+class Counting(Detokenizer):
+    """A detokenizer that counts the ids it decodes itself, beside the stream it steps."""
+
+    decoded_ids = 0
+
+    def _decode(self, token_ids):
+        self.decoded_ids += len(token_ids)
+        return super()._decode(token_ids)
+
+
+@given(st.lists(byte_ids, max_size=60))
+def test_decoding_work_per_id_does_not_grow(ids):
+    """Counted, whatever the ids are; plain text costs none of it."""
+    detokenizer = Counting(with_bytes(), [256])
+    primed = detokenizer.decoded_ids
+    detokenizer.step(b"plain text")
+    assert detokenizer.decoded_ids == primed
+    detokenizer.step(ids)
+    assert detokenizer.decoded_ids - primed <= 40 * len(ids)

@@ -6,6 +6,7 @@ import pytest
 
 from streaming.protocol import end_state
 from streaming.protocol.end_state import END_STATES, OUTCOMES, REASONS, End, decide, default_message
+from tests.protocol import end_state_table
 
 EVERY_END = [(state, reason) for state in END_STATES for reason in REASONS[state]]
 
@@ -51,10 +52,25 @@ def test_every_end_can_happen_and_nothing_else_does():
     assert set(OUTCOMES.values()) == set(EVERY_END)
 
 
-@pytest.mark.parametrize(("first", "second"), [*product(OUTCOMES, [*OUTCOMES][::3])])
-def test_the_first_end_wins_and_a_second_returns_it(first, second):
-    end = decide(None, *first, message="the first")
-    assert decide(end, *second, message="the second") is end
+def test_every_pair_of_a_state_and_what_happens_is_decided_and_the_first_end_wins():
+    """In a response that has not ended the table decides; one that has ended stays as it is."""
+    for happening, expected in OUTCOMES.items():
+        end = decide(None, *happening)
+        assert (end.end_state, end.end_reason) == expected
+    for (state, reason), happening in product(EVERY_END, OUTCOMES):
+        end = End(state, reason, finish_reason=reason if state == "completed" else None, error_message="the first")
+        assert decide(end, *happening, message="the second") is end
+
+
+def test_what_is_known_goes_into_the_end_and_a_detail_may_be_missing():
+    assert decide(None, "readers_gone") == End("abandoned", "disconnected")
+    assert decide(None, "owner_lost", message="The machine went away.").error_message == "The machine went away."
+    assert decide(None, "finished", "stop").to_payload({})["finish_reason"] == "stop"
+    assert decide(None, "stopped", "user").to_payload({})["finish_reason"] is None
+
+
+def test_the_table_in_the_docs_is_drawn_from_the_code():
+    assert end_state_table.in_docs() == end_state_table.drawn(), "run: python -m tests.protocol.end_state_table"
 
 
 def test_a_reason_of_another_state_and_an_invented_finish_reason_are_refused():
@@ -62,7 +78,7 @@ def test_a_reason_of_another_state_and_an_invented_finish_reason_are_refused():
         End("completed", "disconnected", finish_reason="stop")
     with pytest.raises(ValueError, match="no end reason"):
         End("vanished", "stop")
-    with pytest.raises(ValueError, match="finish_reason"):
+    with pytest.raises(ValueError, match=r"^a finish_reason goes with completed, and only with it$"):
         End("cancelled", "user", finish_reason="stop")
     with pytest.raises(ValueError, match="finish_reason"):
         End("completed", "stop")

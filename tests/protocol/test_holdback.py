@@ -93,6 +93,43 @@ def test_the_stop_string_itself_is_shown_when_asked():
     assert holdback.push("ND more") == "END"
 
 
+def test_what_follows_the_match_in_the_same_push_is_left_for_whoever_goes_on():
+    holdback = Holdback(["END"])
+    assert (holdback.push("the E"), holdback.rest) == ("the ", "")
+    assert (holdback.push("ND more"), holdback.rest) == ("", " more")
+    assert holdback.push("END") == ""
+
+
+def test_after_a_release_text_is_searched_as_from_the_start():
+    holdback = Holdback(["ab", "b"])
+    assert holdback.push("xa") == "x"
+    assert holdback.release() == "a"
+    assert holdback.release() == ""
+    assert holdback.push("a") == ""
+    assert holdback.push("c") == "ac"
+    whole = Holdback(["ab"])
+    assert whole.push("a") + whole.release() == "a"
+    assert (whole.push("b"), whole.matched) == ("b", None)
+
+
+def test_an_automaton_serves_many_streams_without_mixing_them():
+    first, second = Holdback(["END"]), Holdback(["END"])
+    assert first._automaton is second._automaton
+    assert (first.push("xEN"), second.push("xE")) == ("x", "x")
+    assert (first.push("D"), first.matched, second.matched) == ("", "END", None)
+    assert second.release() == "E"
+
+
+def test_64_stop_strings_of_256_characters_are_found_wherever_the_text_is_cut():
+    stops = [f"{number:02d}" + chr(0x900 + number) * 253 + "." for number in range(MAX_STOPS)]
+    for stop in (stops[0], stops[41], stops[-1]):
+        for cut in range(0, MAX_STOP_CHARACTERS + 3, 7):
+            text = f"ab{stop}c"
+            holdback = Holdback(stops)
+            assert holdback.push(text[:cut]) + holdback.push(text[cut:]) == "ab"
+            assert holdback.matched == stop
+
+
 @pytest.mark.parametrize("stops", [[], [""], ["a"] * (MAX_STOPS + 1), ["a" * (MAX_STOP_CHARACTERS + 1)]])
 def test_stop_strings_outside_the_limits_are_refused(stops):
     with pytest.raises(ValueError, match="stop strings"):
@@ -113,12 +150,15 @@ def test_the_worst_stop_strings_cost_bounded_work_per_character():
     stops = ["a" * size + "b" for size in range(MAX_STOP_CHARACTERS - MAX_STOPS, MAX_STOP_CHARACTERS)]
     holdback = Holdback(stops)
     automaton = holdback._automaton
-    automaton.fail, automaton.next_character = Counting(automaton.fail), Counting(automaton.next_character)
+    fail, next_character = automaton.fail, automaton.next_character
+    automaton.fail, automaton.next_character = Counting(fail), Counting(next_character)
     text = ("a" * 254 + "c") * 40
     for character in text:
         holdback.push(character)
+    looks = automaton.fail.looks + automaton.next_character.looks
+    automaton.fail, automaton.next_character = fail, next_character  # it is kept for others
     assert holdback.matched is None
-    assert automaton.fail.looks + automaton.next_character.looks <= 3 * len(text)
+    assert looks <= 3 * len(text)
 
 
 def test_the_largest_set_of_stop_strings_stays_small_in_memory():

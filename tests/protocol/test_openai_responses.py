@@ -9,7 +9,7 @@ from hypothesis import given
 from openai.types.responses import Response, ResponseStreamEvent
 
 from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
-from streaming.protocol.events import CONTINUED, ENDED, REASONING, Event
+from streaming.protocol.events import CONTINUED, ENDED, TOOL_RESULT, Event
 from tests.protocol.sample_events import CHAT_HEAD, ENDS, HEAD, STOP, batch_sizes, encoded, log, logs, parsed
 
 TYPES = {
@@ -146,7 +146,7 @@ def test_an_answer_without_text_has_no_item():
 
 
 def test_kinds_that_this_dialect_lacks_give_no_frame():
-    assert encoded(OPENAI_RESPONSES, [Event(2, 1, REASONING, {"text": "Hm"})]) == b""
+    assert encoded(OPENAI_RESPONSES, [Event(2, 1, TOOL_RESULT, {})]) == b""
 
 
 def test_the_pages_response_names_conversation_and_messages_and_the_item_is_the_message():

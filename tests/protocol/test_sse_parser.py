@@ -1,7 +1,9 @@
 """Owns the laws of the parser: the same events for every cut and every line end, linear work, bounded memory."""
 
+import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,32 +13,12 @@ from streaming.protocol.sse_parser import SSEParseError, SSEParser
 
 LINE_ENDS = {"LF": b"\n", "CRLF": b"\r\n", "CR": b"\r"}
 
-#: What Python's splitlines would take for line ends.
-SEPARATORS = "x\u2028y\x85z\x0b\x0c\x1c\u2029"
+TABLE = json.loads((Path(__file__).parent.parent / "cases" / "sse.json").read_text())["cases"]
 
-#: name -> (stream with LF ends, what is dispatched)
-CASES = {
-    "two data lines": (b"data: one\ndata: two\n\n", [("message", "one\ntwo", "")]),
-    "event and id": (b"event: x\nid: r:1.2\ndata: {}\n\n", [("x", "{}", "r:1.2")]),
-    "id stays": (b"id: 1\ndata: a\n\ndata: b\n\n", [("message", "a", "1"), ("message", "b", "1")]),
-    "id is cleared": (b"id: 1\ndata: a\n\nid\ndata: b\n\n", [("message", "a", "1"), ("message", "b", "")]),
-    "id with NUL is ignored": (b"id: 1\nid: 2\x003\ndata: a\n\n", [("message", "a", "1")]),
-    "id without data": (b"id: 7\n\ndata: a\n\n", [("message", "a", "7")]),
-    "event is forgotten": (b"event: x\n\ndata: a\n\n", [("message", "a", "")]),
-    "comment": (b": QUEUED\n\n:\ndata: a\n: ping\n\n", [("message", "a", "")]),
-    "no space, two spaces": (b"data:a\ndata:  b\n\n", [("message", "a\n b", "")]),
-    "colons in data": (b'data: {"a":1}\n\n', [("message", '{"a":1}', "")]),
-    "bare data field": (b"data\n\ndata\ndata\n\n", [("message", "", ""), ("message", "\n", "")]),
-    "unknown fields": (b"retry: 3000\nfoo: bar\nDATA: x\n data: y\ndata: z\n\n", [("message", "z", "")]),
-    "byte order mark": (b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", [("message", "a", "")]),
-    "characters": ("data: 北 चाय 😀 é\n\n".encode(), [("message", "北 चाय 😀 é", "")]),
-    "separators in text": (f"data: {SEPARATORS}\n\n".encode(), [("message", SEPARATORS, "")]),
-    "invalid bytes": (b"data: a\xffb\xc0\x80\xed\xa0\x80\xf0\x9f\n\n", [("message", "a\ufffdb" + "\ufffd" * 6, "")]),
-    "half an event": (b"data: a\n\ndata: b\n", [("message", "a", "")]),
-    "half a line": (b"data: a\n\ndata: b", [("message", "a", "")]),
-    "nothing": (b"", []),
-    "empty lines": (b"\n\n\ndata: a\n\n\n\n", [("message", "a", "")]),
-}  # fmt: skip
+
+def bytes_of(case, end):
+    raw = bytes.fromhex(case["hex"]) if "hex" in case else case["stream"].encode()
+    return raw if case.get("as_is") else raw.replace(b"\n", end)
 
 
 def parse(*pieces):
@@ -47,14 +29,19 @@ def parse(*pieces):
 
 
 @pytest.mark.parametrize("end", LINE_ENDS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TABLE, ids=[case["name"] for case in TABLE])
 def test_every_cut_with_every_line_end_gives_the_same_events(case, end):
-    raw, expected = CASES[case]
-    raw = raw.replace(b"\n", LINE_ENDS[end])
+    raw = bytes_of(case, LINE_ENDS[end])
+    expected = [tuple(event) for event in case["events"]]
     assert parse(raw) == expected
     assert parse(*(raw[index : index + 1] for index in range(len(raw)))) == expected
     for cut in range(len(raw) + 1):
         assert parse(raw[:cut], b"", raw[cut:]) == expected
+
+
+def test_the_table_agrees_with_the_standards_algorithm():
+    for case in TABLE:
+        assert reference(bytes_of(case, b"\n")) == [tuple(event) for event in case["events"]]
 
 
 def test_an_event_is_given_as_soon_as_its_last_byte_is_there():
@@ -97,14 +84,63 @@ def test_any_bytes_in_any_pieces_agree_with_the_standards_algorithm(raw, cuts):
     assert parse(*pieces) == reference(raw)
 
 
-def test_a_line_of_megabytes_passes_in_linear_work():
-    line = b"data: " + b"a" * 3_000_000
+class Counting(list):
+    """A list that counts the bytes that are taken out of it."""
+
+    taken_bytes = 0
+
+    def __iter__(self):
+        for piece in super().__iter__():
+            self.taken_bytes += len(piece)
+            yield piece
+
+
+def test_a_line_of_two_megabytes_in_single_bytes_is_gathered_once():
+    line = b"data: " + b"a" * 2_000_000
     parser = SSEParser()
-    pieces = [line[start : start + 100] for start in range(0, len(line), 100)]
-    assert all(parser.feed(piece) == [] for piece in pieces)
-    assert len(parser._partial) == len(pieces), "pieces are joined once, at the end of the line"
+    parser._partial = Counting()
+    for byte in line:
+        assert parser.feed(bytes((byte,))) == []
+    assert parser._partial.taken_bytes == 0
     [event] = parser.feed(b"\n\n")
-    assert len(event.data) == 3_000_000
+    assert parser._partial.taken_bytes == len(line)
+    assert len(event.data) == 2_000_000
+
+
+def test_work_on_many_lines_in_small_pieces_is_linear():
+    raw = b"data: abc\n: c\n\n" * 2_000
+    parser = SSEParser()
+    parser._partial = Counting()
+    assert sum(len(parser.feed(raw[start : start + 3])) for start in range(0, len(raw), 3)) == 2_000
+    assert parser._partial.taken_bytes <= len(raw)
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"x" * 100 + b"\n"], [b"x" * 60, b"x" * 40], [*[b"x"] * 100, b"\n", *[b"x"] * 100]]
+)
+def test_a_line_of_exactly_the_cap_passes_and_one_byte_more_does_not(pieces):
+    parser = SSEParser(max_line_bytes=100)
+    assert [event for piece in pieces for event in parser.feed(piece)] == []
+    if pieces[-1].endswith(b"x"):
+        with pytest.raises(SSEParseError):
+            parser.feed(b"x")
+
+
+def test_what_was_dropped_at_an_end_does_not_count_any_more():
+    parser = SSEParser(max_line_bytes=100)
+    parser.feed(b"x" * 60)
+    parser.finish()
+    assert parser.feed(b"x" * 100) == []
+
+
+def test_the_data_of_an_event_counts_with_the_line_ends_between_its_lines():
+    parser = SSEParser(max_line_bytes=100)
+    for _ in range(3):
+        [event] = parser.feed(b"data: " + b"a" * 49 + b"\ndata: " + b"b" * 50 + b"\n\n")
+        assert len(event.data) == 100
+    assert parser.feed(b"data: " + b"a" * 50 + b"\n") == []
+    with pytest.raises(SSEParseError):
+        parser.feed(b"data: " + b"b" * 50 + b"\n")
 
 
 @pytest.mark.parametrize(

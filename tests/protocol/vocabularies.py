@@ -87,6 +87,17 @@ def unigram() -> Tokenizer:
     return tokenizer
 
 
+def wordpiece(texts: Sequence[str]) -> Tokenizer:
+    """Words and their continuations behind ``##``, as BERT has them: whole characters, no bytes."""
+    characters = sorted(set("".join(texts)) - set(" \t\n"))
+    pieces = ["[UNK]", *characters, *(f"##{character}" for character in characters), "chai", "the", "##ready"]
+    tokenizer = Tokenizer(models.WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens([SPECIAL])
+    return tokenizer
+
+
 def metaspace_only() -> Tokenizer:
     """Words and spaces, no bytes."""
     words = ["<unk>", "▁The", "▁chai", "▁is", "▁ready", "▁", "s", "."]
