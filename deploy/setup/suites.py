@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from deploy.setup import frontend, locks, model, tokenizer
 from deploy.setup.console import say
@@ -24,9 +25,10 @@ def bench(args: Sequence[str]) -> int:
     return _call([str(PYTHON), "-m", "bench", *args], ROOT, _set_up())
 
 
-def drill(args: Sequence[str]) -> int:
+def drill(args: Sequence[str]) -> NoReturn:
+    """In place of this process: a Ctrl-C must reach the drill alone, which has processes to end."""
     env = _set_up() | {"MODEL_DIR": str(demo_model().folder.parent)}
-    return _call([str(PYTHON), "-m", "tests.drill", *args], ROOT, env)
+    os.execve(PYTHON, [str(PYTHON), "-m", "tests.drill", *args], os.environ | env)
 
 
 def _set_up() -> dict[str, str]:

@@ -1,9 +1,11 @@
 """Owns `make drill`: SEED, SEEDS and DEFAULTS from the environment, a run on PostgreSQL and one on SQLite per seed."""
 
 import asyncio
+import atexit
 import itertools
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -51,14 +53,16 @@ def main() -> int:
     first = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
     seeds = range(first, first + int(os.environ.get("SEEDS") or 1))
     quick = not os.environ.get("DEFAULTS")
+    base = Path(tempfile.mkdtemp(prefix="drill-"))
+    # Not a context manager: the PostgreSQL wheel writes a lock file there again while the interpreter ends.
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
     runs: list[Run] = []
-    with tempfile.TemporaryDirectory(prefix="drill-") as base:
-        for nth, (seed, store) in enumerate(itertools.product(seeds, STORES)):
-            folder = Path(base) / str(nth)
-            folder.mkdir(0o700)
-            print(f"drill: SEED={seed}, {store}, {'short' if quick else 'default'} times", flush=True)
-            runs.append(Run(seed, store, drill(seed, store, folder, quick=quick)))
-            print(report.told(runs[-1]), flush=True)
+    for nth, (seed, store) in enumerate(itertools.product(seeds, STORES)):
+        folder = base / str(nth)
+        folder.mkdir(0o700)
+        print(f"drill: SEED={seed}, {store}, {'short' if quick else 'default'} times", flush=True)
+        runs.append(Run(seed, store, drill(seed, store, folder, quick=quick)))
+        print(report.told(runs[-1]), flush=True)
     if len(seeds) > 1:
         report.write(runs)
     return int(any(run.result.broken for run in runs))
@@ -70,4 +74,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -33,7 +33,7 @@ def told(run: Run) -> str:
     lines = [
         f"seed {run.seed} on {run.store}: {result.responses} responses in {result.took_s:.0f} s: {ends}",
         f"  {faults}, {result.adopted} adopted; all ended {result.ended_after_s:.0f} s after the last fault",
-        f"  {len(LAWS)} laws, {len(result.broken)} breaches",
+        f"  {len(LAWS)} laws, {len(result.broken)} breaches; load {result.load:.1f}",
     ]
     return "\n".join([*lines, *(f"  BROKEN {line}" for line in result.broken)])
 
