@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from streaming.protocol.events import ENDED, Draft, Event, merge
+from streaming.protocol.events import ENDED, Draft, Event, merge, size_bytes
 
 KEEP_EVENTS = 64
 KEEP_ENDED_EVENTS = 16
@@ -84,7 +84,7 @@ class Tail:
         """Keep drafts until the next commit."""
         self.pending.extend(drafts)
         for draft in drafts:
-            self.pending_bytes += 64 + len(draft.payload.get("text", ""))
+            self.pending_bytes += size_bytes(draft.payload)
 
     def number(self) -> list[Event]:
         """Take all that is pending as events numbered on from the last stored one; merges adjacent deltas."""

@@ -20,6 +20,11 @@ KINDS = (STARTED, TEXT, REASONING, TOOL_CALL, TOOL_RESULT, REFUSAL, CONTINUED, E
 DELTAS = frozenset({TEXT, REASONING, REFUSAL})
 
 
+def size_bytes(payload: Mapping[str, Any]) -> int:
+    """About what an event of this payload takes: its texts and a little more."""
+    return 64 + len(payload.get("text") or "") + len(payload.get("arguments") or "")
+
+
 class Draft(NamedTuple):
     """An event that has no number yet, because it is not stored yet.
 

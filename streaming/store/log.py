@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.models import Max
 
 from streaming.models import ResponseEvent
-from streaming.protocol.events import Event
+from streaming.protocol.events import Event, size_bytes
 
 from .packing import pack_ids, unpack_ids
 
@@ -49,10 +49,10 @@ def page(response_id: str, after_seq: int) -> list[Event]:
         .values_list(*_COLUMNS)[:PAGE_ROWS]
     )
     events: list[Event] = []
-    size_bytes = 0
+    page_bytes = 0
     for seq, epoch, kind, payload, token_ids, token_count in rows:
-        size_bytes += 64 + len(payload.get("text") or "")
-        if events and size_bytes > PAGE_BYTES:
+        page_bytes += size_bytes(payload)
+        if events and page_bytes > PAGE_BYTES:
             break
         events.append(Event(seq, epoch, kind, payload, unpack_ids(token_ids), token_count))
     return events

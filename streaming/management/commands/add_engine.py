@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from streaming.engine.tokenizer import TokenizerBundle, TokenizerError
 from streaming.models import Engine
+from streaming.protocol.markers import markers_named
 
 
 class Command(BaseCommand):
@@ -54,6 +55,10 @@ def options_of(options: dict[str, Any]) -> dict[str, Any] | None:
         raise CommandError(f"--options {given!r}: not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise CommandError(f"--options {given!r}: not a JSON object")
+    try:
+        markers_named(parsed.get("markers", "none"))
+    except ValueError as error:
+        raise CommandError(f"--options markers: {error}") from error
     return parsed
 
 
