@@ -132,8 +132,10 @@ def test_sigterm_hands_over_to_the_other_process_at_once(both):
 
 def is_read(site):
     """Whether the process has had a request for a while, by its own word."""
+    seen = len(site.web.lines)
     site.web.popen.send_signal(signal.SIGUSR1)
-    return any(re.search(r"POST /v1/chat/completions .* age_s=[1-9]", line) for line in site.web.lines)
+    eventually(lambda: any("live connections" in line for line in site.web.lines[seen:]))
+    return any(re.search(r"POST /v1/chat/completions .* age_s=[1-9]", line) for line in site.web.lines[seen:])
 
 
 @pytest.mark.parametrize("stream", [True, False])

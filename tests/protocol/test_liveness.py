@@ -47,7 +47,26 @@ def test_who_took_its_row_away_is_gone_once_that_was_read(beats):
     judge = Judge()
     assert not judge.is_dead("a")
     judge.read(beats, 1.0)
+    assert not judge.is_dead("a")
+    judge.read(beats, 3.0)
     assert judge.is_dead("a")
+
+
+def test_who_came_after_the_last_read_is_not_taken_for_gone():
+    judge = after(Judge(), 3, beats=lambda i: {"b": i})
+    assert not judge.is_dead("a")
+    assert not judge.is_dead("a")
+    judge.read({"a": 0, "b": 9}, 110.0)
+    assert not judge.is_dead("a")
+
+
+def test_an_outage_forgets_who_was_missed():
+    judge = Judge()
+    judge.read({}, 1.0)
+    assert not judge.is_dead("a")
+    judge.failed()
+    judge.read({}, 5.0)
+    assert not judge.is_dead("a")
 
 
 def test_what_was_released_waits_for_nobody():
