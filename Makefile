@@ -2,9 +2,26 @@
 .PHONY: run test check bench drill test-core bench-core mutants clean
 
 # ARGS go on to pytest or the bench: make test ARGS="tests/setup -k gguf"
-# The drill reads SEED, SEEDS and DEFAULTS: make drill SEED=7, make drill SEEDS=10, make drill DEFAULTS=1
-run test check bench drill test-core bench-core mutants:
-	@exec sh deploy/setup/start.sh $@ $(ARGS)
+GO = @exec sh deploy/setup/start.sh $@ $(ARGS)
+
+run:
+	$(GO)
+test:
+	$(GO)
+check:
+	$(GO)
+bench:
+	$(GO)
+test-core:
+	$(GO)
+bench-core:
+	$(GO)
+mutants:
+	$(GO)
+
+# It reads SEED, SEEDS and DEFAULTS: make drill SEED=7, make drill SEEDS=10, make drill DEFAULTS=1
+drill:
+	$(GO)
 
 # Everything that the other targets made, but for the data in DATA_DIR.
 clean:
