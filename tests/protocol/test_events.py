@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.protocol.events import CONTINUED, DELTAS, REASONING, STARTED, TEXT, Draft, merge
+from streaming.protocol.events import CONTINUED, DELTAS, REASONING, STARTED, TEXT, Draft, merge, size_bytes
 
 drafts_of = st.lists(
     st.builds(
@@ -29,3 +29,10 @@ def test_merging_loses_nothing_and_leaves_no_two_deltas_of_one_kind_side_by_side
         )
     assert [d.kind for d in merged if d.kind not in DELTAS] == [d.kind for d in drafts if d.kind not in DELTAS]
     assert not any(a.kind == b.kind and a.kind in DELTAS for a, b in pairwise(merged))
+
+
+def test_an_event_is_as_large_as_its_texts_and_a_little_more():
+    small = size_bytes({})
+    assert size_bytes({"text": "abc"}) == small + 3
+    assert size_bytes({"index": 0, "arguments": "x" * 50}) == small + 50
+    assert size_bytes({"text": None, "arguments": None}) == small > 0
