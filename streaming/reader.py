@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 
 from streaming.journal import Journal, Tail
+from streaming.presence import Presence
 from streaming.protocol.cursor import format_event_id
 from streaming.protocol.dialects.base import Encoder
 from streaming.protocol.events import ENDED, Event
@@ -13,13 +14,13 @@ from streaming.store import log, responses, threads
 from streaming.store.responses import Delivered
 
 FOLLOW_POLL_S = 0.3
-PAGE_EVENTS = 1024
 
 
 class Reader:
     """Reads one response's log for one connection, from ``cursor`` on, in its dialect.
 
-    ``tail`` is the response's tail when it is live in this process, None when rows are all there is.
+    ``tail`` is the response's tail when it is live in this process, None when rows are all there is: then
+    ``presence`` tells the owner, where there may be one. A reader that does not ``count`` keeps nothing alive.
     The reader's presence is registered at once, so a policy counts it before anything is sent.
     """
 
@@ -31,6 +32,7 @@ class Reader:
         tail: Tail | None,
         journal: Journal,
         heartbeat_s: float,
+        presence: Presence | None = None,
         cursor: int = 0,
         counts: bool = True,
     ):
@@ -51,8 +53,11 @@ class Reader:
         self._alarm: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
         self._beat_due = False
+        self._presence = presence if counts and not tail else None
         if tail:
             tail.attach(self, counts)
+        elif self._presence:
+            self._presence.enter(response_id)
 
     def wake(self) -> None:
         """There may be more to read."""
@@ -71,6 +76,8 @@ class Reader:
         self._closed = True
         if self._alarm:
             self._alarm.cancel()
+        if self._presence:
+            self._presence.leave(self.response_id, self._tokens)
         if self._tail:
             self._tail.detach(self)
             if self._tail.ended and self._tail.delivered_tokens > self._tail.noted_tokens:
@@ -175,7 +182,7 @@ class Reader:
         events = self._tail.since(cursor) if self._tail else None
         if events is None:
             return await threads.run(log.page, self.response_id, cursor)
-        return events[:PAGE_EVENTS] if len(events) > PAGE_EVENTS else events
+        return log.first_page(events)
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

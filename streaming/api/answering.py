@@ -113,7 +113,7 @@ async def follow(request: HttpRequest, response: Response, *, cursor: int, strea
     owner = ownership.current()
     await owner.launched(response.id)
     if owner.is_orphan(response):
-        await adopt_or_end(owner, response)
+        await adopt_or_end(owner, response, reader_waits=True)
     return _hand_over(request, response, owner.tail(response.id), cursor=cursor, stream=stream)
 
 
@@ -121,12 +121,14 @@ def _hand_over(
     request: HttpRequest, response: Response, tail: Tail | None, *, cursor: int, stream: bool
 ) -> HttpResponse:
     """Leave a reader for the wrapper around Django and return what gives it headers."""
+    owner = ownership.current()
     encoder = encoder_for(response.dialect, head(response))
     reader = Reader(
         response.id,
         encoder,
         tail=tail,
-        journal=ownership.current().journal,
+        journal=owner.journal,
+        presence=owner.presence if response.end_state is None else None,
         heartbeat_s=settings.HEARTBEAT_S,
         cursor=cursor,
     )

@@ -43,6 +43,7 @@ class Tail:
         self.storage_lost = False
         self.on_readers: Callable[[], None] | None = None
         self._listeners: dict[Listener, bool] = {}
+        self._readers_elsewhere = 0
         self._stored = asyncio.Event()
 
     @property
@@ -57,8 +58,14 @@ class Tail:
 
     @property
     def readers(self) -> int:
-        """How many readers count as somebody reading."""
-        return sum(self._listeners.values())
+        """How many readers count as somebody reading, here and at other processes."""
+        return sum(self._listeners.values()) + self._readers_elsewhere
+
+    def read_elsewhere(self, readers: int) -> None:
+        """So many readers at other processes follow the rows."""
+        if readers != self._readers_elsewhere:
+            self._readers_elsewhere = readers
+            self._readers_changed()
 
     def attach(self, listener: Listener, counts: bool = True) -> None:
         """Add a reader; one that does not count (staff watching) never keeps a response alive."""
@@ -134,6 +141,10 @@ class Tail:
             self.delivered_tokens = tokens
             if self.first_delivery_at is None:
                 self.first_delivery_at = now
+
+    def delivered_elsewhere(self, tokens: int) -> None:
+        """A reader at another process took up to that many tokens; when the first of them left is not known."""
+        self.delivered_tokens = max(tokens, self.delivered_tokens)
 
     @property
     def ttft_ms(self) -> float | None:

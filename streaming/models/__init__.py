@@ -3,7 +3,7 @@
 from .access import ApiKey, LoginToken
 from .conversation import Conversation, Message
 from .engine import Engine
-from .process import WebProcess
+from .process import ReaderPresence, WebProcess
 from .response import Response, ResponseEvent
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Engine",
     "LoginToken",
     "Message",
+    "ReaderPresence",
     "Response",
     "ResponseEvent",
     "WebProcess",

@@ -1,6 +1,8 @@
-"""Owns the table of web processes and their signs of life."""
+"""Owns the tables of web processes: their signs of life, and who reads at them what another one runs."""
 
 from django.db import models
+
+from .response import Response
 
 
 class WebProcess(models.Model):
@@ -14,3 +16,13 @@ class WebProcess(models.Model):
 
     def __str__(self) -> str:
         return f"{self.host}:{self.pid}"
+
+
+class ReaderPresence(models.Model):
+    """How many readers a process has of a response that runs elsewhere, and how far any of them has come."""
+
+    pk = models.CompositePrimaryKey("response_id", "process")
+    response = models.ForeignKey(Response, on_delete=models.CASCADE, related_name="+", db_index=False)
+    process = models.CharField(max_length=40)
+    readers = models.PositiveIntegerField()
+    delivered_tokens = models.PositiveIntegerField(default=0)

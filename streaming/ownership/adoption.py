@@ -40,14 +40,14 @@ async def adopt_all(owner: Owner) -> int:
     return len(left)
 
 
-async def adopt_or_end(owner: Owner, response: Response) -> None:
-    """Carry the response on where its policy lets it run and an engine can, else end it ``truncated``.
+async def adopt_or_end(owner: Owner, response: Response, reader_waits: bool = False) -> None:
+    """Carry the response on where its policy or a reader wants it and an engine can, else end it ``truncated``.
 
-    One that a person asked to stop, and whose owner died before its end was stored, is not carried on.
+    ``reader_waits``: the caller attaches a reader before it awaits anything else. One that a person asked to stop, and whose owner died before its end was stored, is not carried on.
     Raises nothing but DatabaseError: one that cannot be read must keep nobody from starting or sweeping.
     """
     try:
-        await _adopt_or_end(owner, response)
+        await _adopt_or_end(owner, response, reader_waits)
     except DatabaseError:
         raise
     except Exception:
@@ -57,18 +57,20 @@ async def adopt_or_end(owner: Owner, response: Response) -> None:
         await threads.write(orphans.end_orphan, response, orphans.LOST)
 
 
-async def _adopt_or_end(owner: Owner, response: Response) -> None:
+async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) -> None:
     if response.stop_reason:
         await threads.write(orphans.end_orphan, response, decide(None, STOPPED, response.stop_reason))
         return
     policy = parse_policy(response.policy, settings.MAX_GRACE_S)
-    row = await _engine_row(owner, response) if policy.survives_owner else None
+    readers = await owner.readers_elsewhere(response.id)
+    wanted = policy.survives_owner or reader_waits or readers
+    row = await _engine_row(owner, response) if wanted else None
     if row is None or not engine_for(row).can_continue:
         await threads.write(orphans.end_orphan, response, orphans.LOST)
         return
     adopted = await threads.write(orphans.adopt, response, owner.id)
     if adopted:
-        await _carry_on(owner, *adopted, row, policy)
+        await _carry_on(owner, *adopted, row, policy, readers)
 
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
@@ -78,7 +80,9 @@ async def _engine_row(owner: Owner, response: Response) -> Engine | None:
         return None
 
 
-async def _carry_on(owner: Owner, response: Response, continued: Event, row: Engine, policy: Policy) -> None:
+async def _carry_on(
+    owner: Owner, response: Response, continued: Event, row: Engine, policy: Policy, readers: int
+) -> None:
     events = await threads.run(log.read, response.id)
     bundle = bundle_for(row)
     prompt_ids = unpack_prompt(response.prompt_ids)
@@ -92,6 +96,7 @@ async def _carry_on(owner: Owner, response: Response, continued: Event, row: Eng
         last_seq=continued.seq,
         earlier_tokens=sum(event.token_count for event in events),
         is_started=any(event.kind == STARTED for event in events),
+        readers_elsewhere=readers,
     )
 
 

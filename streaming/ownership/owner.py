@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,11 +19,12 @@ from streaming.admission import Admission
 from streaming.journal import Journal, Tail
 from streaming.models import Response
 from streaming.pool import Pool
+from streaming.presence import Presence
 from streaming.protocol.end_state import BUG, decide
 from streaming.protocol.liveness import Judge
 from streaming.protocol.response_stream import ResponseStream
 from streaming.relay import Job, Limits, Relay
-from streaming.store import orphans, threads
+from streaming.store import orphans, presence, threads
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +58,21 @@ class Owner:
         self._expected: dict[str, asyncio.Future[None]] = {}
         self._storing: Counter[str] = Counter()
         self._beside: list[asyncio.Task[None]] = []
-        #: Judges the other processes; None where no other can be alive.
+        #: Judges the other processes, and tells them who reads here; None where no other can be alive.
         self.judge: Judge | None = None
+        self.presence: Presence | None = None
+        self._ended: list[str] = []
 
     async def start(self) -> None:
         """Announce the process and begin to beat."""
         await threads.write(orphans.register_process, self.id, socket.gethostname(), os.getpid())
         self.run_beside(self._beat())
+
+    def has_company(self, judge: Judge) -> None:
+        """Other processes serve the same database: their readers count, ours are told to them."""
+        self.judge = judge
+        self.presence = Presence(self.id)
+        self.run_beside(self.presence.run())
 
     def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something for as long as this process owns anything."""
@@ -109,6 +118,7 @@ class Owner:
         last_seq: int = 0,
         earlier_tokens: int = 0,
         is_started: bool = False,
+        readers_elsewhere: int = 0,
     ) -> Tail:
         """Start the relay of a stored response and return its tail; attach the first reader before you await.
 
@@ -117,7 +127,16 @@ class Owner:
         tail = Tail(job.response_id, job.epoch, received_at, last_seq)
         tail.sent_tokens = earlier_tokens
         tail.is_started = is_started
-        relay = Relay(job, tail, journal=self.journal, pool=self.pool, limits=limits(), open_stream=open_stream)
+        tail.read_elsewhere(readers_elsewhere)
+        relay = Relay(
+            job,
+            tail,
+            journal=self.journal,
+            pool=self.pool,
+            limits=limits(),
+            open_stream=open_stream,
+            readers_elsewhere=self.readers_elsewhere if self.judge else None,
+        )
         self._relays[job.response_id] = relay
         self._tails[job.response_id] = tail
         self.admission.enter(user_id)
@@ -132,6 +151,25 @@ class Owner:
     def relay(self, response_id: str) -> Relay | None:
         """The relay of a response that runs here."""
         return self._relays.get(response_id)
+
+    def living(self, readers: Mapping[str, int]) -> int:
+        """How many of these readers, by process, are at processes that live."""
+        return sum(n for process_id, n in readers.items() if self.judge and not self.judge.is_dead(process_id))
+
+    async def readers_elsewhere(self, response_id: str) -> int:
+        """How many readers follow the rows of a response; none where the database cannot tell."""
+        try:
+            return self.living(await threads.run(presence.of, response_id)) if self.judge else 0
+        except DatabaseError as error:
+            logger.warning("who reads %s elsewhere is not known: %s", response_id, error)
+            return 0
+
+    async def count_delivered_elsewhere(self) -> None:
+        """Put what readers elsewhere took of the responses that ended here since the last call into their rows."""
+        ended = list(self._ended)
+        if ended and self.judge:
+            await threads.write(presence.fold, ended)
+        del self._ended[: len(ended)]
 
     @property
     def running(self) -> Sequence[str]:
@@ -159,6 +197,7 @@ class Owner:
         for task in self._beside:
             task.cancel()
         await self.journal.close()
+        await self.count_delivered_elsewhere()
         await threads.write(orphans.release, self.id)
 
     async def _run(self, relay: Relay, user_id: int | None) -> None:
@@ -172,6 +211,7 @@ class Owner:
                 await self._end_unended(relay)
         finally:
             del self._relays[response_id], self._tasks[response_id]
+            self._ended.append(response_id)
             self.admission.leave(user_id)
             # A reader that comes back to a tail that gets no more must find the rows instead.
             keep_s = 0 if relay.tail.given_up else settings.TAIL_KEEP_S

@@ -20,7 +20,8 @@ class Sweep:
 
     def __init__(self, owner: Owner, judge: Judge):
         self._owner = owner
-        self._judge = owner.judge = judge
+        self._judge = judge
+        owner.has_company(judge)
 
     async def run(self) -> None:
         """Read beats every BEAT_S and sweep every SWEEP_S, for ever; an outage of the database kills nobody."""

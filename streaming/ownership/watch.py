@@ -1,4 +1,4 @@
-"""Owns noticing what others did to responses that run here: a stop asked for elsewhere, a new owner."""
+"""Owns noticing what others did to responses that run here: a stop, a reader elsewhere, a new owner."""
 
 import asyncio
 import logging
@@ -7,7 +7,9 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from streaming.protocol.end_state import STOPPED, decide
+from streaming.relay import Relay
 from streaming.store import threads, watch
+from streaming.store.watch import Owned
 
 from .owner import Owner
 
@@ -18,25 +20,31 @@ async def watch_own(owner: Owner) -> None:
     """Look every STOP_POLL_S while something runs here: one query, whatever the number of responses."""
     while True:
         await asyncio.sleep(settings.STOP_POLL_S)
-        if owner.running:
-            try:
+        try:
+            if owner.running:
                 await look(owner)
-            except DatabaseError as error:
-                logger.warning("could not look what others did to our responses: %s", error)
+            await owner.count_delivered_elsewhere()
+        except DatabaseError as error:
+            logger.warning("could not look what others did to our responses: %s", error)
 
 
 async def look(owner: Owner) -> None:
-    """Carry out stops that were asked for elsewhere; give up what is no longer ours."""
+    """Carry out stops that were asked for elsewhere, count readers elsewhere, give up what is no longer ours."""
     running = set(owner.running)
-    reasons = await threads.run(watch.owned, owner.id)
-    for response_id in running & reasons.keys():
-        reason = reasons[response_id]
-        relay = owner.relay(response_id)
-        if relay and reason:
-            relay.stop(decide(None, STOPPED, reason))
-    unseen = [response_id for response_id in running - reasons.keys() if owner.relay(response_id)]
+    owned = await threads.run(watch.owned, owner.id)
+    for response_id in running & owned.keys():
+        if relay := owner.relay(response_id):
+            _take_note(owner, relay, owned[response_id])
+    unseen = [response_id for response_id in running - owned.keys() if owner.relay(response_id)]
     if unseen:
         await _give_up_lost(owner, unseen)
+
+
+def _take_note(owner: Owner, relay: Relay, seen: Owned) -> None:
+    relay.tail.read_elsewhere(owner.living(seen.readers))
+    relay.tail.delivered_elsewhere(seen.delivered_tokens)
+    if seen.stop_reason:
+        relay.stop(decide(None, STOPPED, seen.stop_reason))
 
 
 async def _give_up_lost(owner: Owner, unseen: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -42,6 +42,7 @@ class Relay:
         pool: Pool,
         limits: Limits,
         open_stream: Callable[[bool], ResponseStream],
+        readers_elsewhere: Callable[[str], Awaitable[int]] | None = None,
     ):
         self.job = job
         self.tail = tail
@@ -50,6 +51,7 @@ class Relay:
         self._pool = pool
         self._limits = limits
         self._open_stream = open_stream
+        self._readers_elsewhere = readers_elsewhere
         self._stream: ResponseStream | None = None
         self._interrupted: End | None = None
         self._given_up = False
@@ -57,6 +59,7 @@ class Relay:
         self._readers = 0
         self._unattended_from: int | None = None
         self._attempt_task: asyncio.Task[End] | None = None
+        self._asking: asyncio.Task[None] | None = None
         self._watch = Watch(self._expired)
 
     async def run(self) -> None:
@@ -75,6 +78,7 @@ class Relay:
                 await self._finish(self._outcome())
         finally:
             self._watch.close()
+            self._stop_asking()
             self.tail.on_readers = None
             self.tail.detach(self)
 
@@ -243,13 +247,32 @@ class Relay:
 
     def _expired(self, timer: str) -> None:
         if timer == ABANDONED:
-            self._happened(end_state.READERS_GONE)
+            self._unread()
         else:
             message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
             self._happened(end_state.TIMER_FIRED, timer, message)
 
     def _happened(self, happening: str, detail: str = "", message: str | None = None) -> None:
         self.interrupt(decide(None, happening, detail, message))
+
+    def _unread(self) -> None:
+        """Patience is over; a reader who came to another process a moment ago counts."""
+        if self._readers_elsewhere is None:
+            self._happened(end_state.READERS_GONE)
+        elif self._asking is None:
+            self._asking = asyncio.create_task(self._ask_elsewhere(self._readers_elsewhere))
+
+    async def _ask_elsewhere(self, readers_elsewhere: Callable[[str], Awaitable[int]]) -> None:
+        readers = await readers_elsewhere(self.job.response_id)
+        self._asking = None
+        self.tail.read_elsewhere(readers)
+        if not self.tail.readers:
+            self._happened(end_state.READERS_GONE)
+
+    def _stop_asking(self) -> None:
+        if self._asking:
+            self._asking.cancel()
+            self._asking = None
 
     def _readers_changed(self) -> None:
         came = self.tail.readers > self._readers
@@ -259,10 +282,11 @@ class Relay:
         if self._readers:
             self._watch.drop(ABANDONED)
             self._unattended_from = None
+            self._stop_asking()
             return
         if self._unattended_from is None:
             self._unattended_from = self.generated_tokens
         if self._patience_s == 0:
-            self._happened(end_state.READERS_GONE)
+            self._unread()
         elif self._patience_s is not None:
             self._watch.start(ABANDONED, self._patience_s)

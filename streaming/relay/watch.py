@@ -46,9 +46,8 @@ class Watch:
     def _ring(self) -> None:
         self._alarm = None
         now = self._loop.time()
-        for name, deadline in self._deadlines.items():
-            if deadline <= now:
-                self.close()
-                self._on_expiry(name)
-                return
+        expired = [name for name, deadline in self._deadlines.items() if deadline <= now]
+        for name in expired:
+            self.drop(name)
+            self._on_expiry(name)
         self._set_alarm()

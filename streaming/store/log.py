@@ -1,7 +1,7 @@
 """Owns the rows of the event log: appending in one statement, reading in pages. Does not number events."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django.db import connection
 from django.db.models import Max
@@ -16,7 +16,17 @@ PAGE_ROWS = 512
 
 _INSERT = """INSERT INTO streaming_responseevent
     (response_id, seq, epoch, kind, payload, token_ids, token_count) VALUES (%s, %s, %s, %s, %s, %s, %s)"""
-_COLUMNS = ("seq", "epoch", "kind", "payload", "token_ids", "token_count")
+# Walks from event to event until the page is full, so that a log of large events is never read beyond it.
+# Not a join: PostgreSQL would read the whole log anew for each step.
+_PAGE = """WITH RECURSIVE page(seq, size) AS (
+      SELECT seq, LENGTH(CAST(payload AS text)) FROM streaming_responseevent WHERE response_id = %(id)s AND seq = %(first)s
+    UNION ALL
+      SELECT seq + 1, size + (SELECT LENGTH(CAST(e.payload AS text)) FROM streaming_responseevent e
+                              WHERE e.response_id = %(id)s AND e.seq = page.seq + 1)
+      FROM page WHERE size <= %(bytes)s AND seq < %(last)s)
+    SELECT seq, epoch, kind, CAST(payload AS text), token_ids, token_count FROM streaming_responseevent
+    WHERE response_id = %(id)s AND seq >= %(first)s
+      AND seq <= (SELECT MAX(seq) FROM page WHERE size <= %(bytes)s OR seq = %(first)s) ORDER BY seq"""
 
 
 def insert(events: Iterable[tuple[str, Event]]) -> None:
@@ -42,19 +52,25 @@ def position(response_id: str, seq: int) -> tuple[int | None, int]:
 
 
 def page(response_id: str, after_seq: int) -> list[Event]:
-    """The events after a seq, in order, at most about PAGE_BYTES of payload; empty when there are none (yet)."""
-    rows = (
-        ResponseEvent.objects.filter(response_id=response_id, seq__gt=after_seq)
-        .order_by("seq")
-        .values_list(*_COLUMNS)[:PAGE_ROWS]
-    )
-    events: list[Event] = []
+    """The events after a seq, in order: PAGE_BYTES of payload at most, but at least one; empty while there is none."""
+    wanted = {"id": response_id, "first": after_seq + 1, "last": after_seq + PAGE_ROWS, "bytes": PAGE_BYTES}
+    with connection.cursor() as cursor:
+        cursor.execute(_PAGE, wanted)
+        return [
+            Event(seq, epoch, kind, json.loads(payload), unpack_ids(token_ids), token_count)
+            for seq, epoch, kind, payload, token_ids, token_count in cursor.fetchall()
+        ]
+
+
+def first_page(events: Sequence[Event]) -> Sequence[Event]:
+    """Of events in memory, those that make one page."""
+    if len(events) < 2:
+        return events
     page_bytes = 0
-    for seq, epoch, kind, payload, token_ids, token_count in rows:
-        page_bytes += size_bytes(payload)
-        if events and page_bytes > PAGE_BYTES:
-            break
-        events.append(Event(seq, epoch, kind, payload, unpack_ids(token_ids), token_count))
+    for count, event in enumerate(events):
+        page_bytes += size_bytes(event.payload)
+        if count and page_bytes > PAGE_BYTES:
+            return events[:count]
     return events
 
 

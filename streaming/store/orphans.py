@@ -10,7 +10,7 @@ from streaming.models import Response, ResponseEvent, WebProcess
 from streaming.protocol.end_state import OWNER_LOST, End, decide
 from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 
-from . import log
+from . import log, presence
 from .responses import Ending, end
 
 T = TypeVar("T")
@@ -60,7 +60,9 @@ def _end_orphan(response: Response, how: End) -> bool:
     usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
     event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage))
     log.insert([(response.id, event)])
-    return end(response.id, response.epoch + 1, seq, Ending(how, figures))
+    ended = end(response.id, response.epoch + 1, seq, Ending(how, figures))
+    presence.fold([response.id])
+    return ended
 
 
 def _against_a_late_writer(work: Callable[[], T]) -> T:
@@ -119,4 +121,5 @@ def beat(process_id: str) -> None:
 def release(process_id: str) -> None:
     """Give up everything the process still owns, for adoption, and take its row away."""
     Response.objects.filter(owner=process_id, end_state__isnull=True).update(owner=None)
+    presence.leave(process_id)
     WebProcess.objects.filter(id=process_id).delete()

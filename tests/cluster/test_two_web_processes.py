@@ -1,9 +1,11 @@
 """Two real web processes on a real PostgreSQL: any of them reads, stops and takes over what the other runs."""
 
+import contextlib
 import re
 import signal
 import threading
 
+import httpx
 import pytest
 
 from tests.e2e.reading import chat, eventually, read
@@ -128,6 +130,55 @@ def test_sigterm_hands_over_to_the_other_process_at_once(both):
     with two.api(two.key) as client:
         client.post(f"/v1/responses/{cut.response_id}/cancel")
     checked_log(two, cut.response_id)
+
+
+def test_a_reader_at_the_other_process_keeps_an_answer_that_nobody_reads_at_its_own(both):
+    one, two = both
+    cut = started(one, policy="grace=0.5")
+    with two.api(two.key) as client:
+        path = f"/v1/responses/{cut.response_id}"
+        followed = read(
+            client, "GET", f"{path}/stream", headers={"Last-Event-ID": cut.last_id},
+            until=lambda s: len(s.text) >= 100 * len(TICK),
+        )  # fmt: skip
+        assert one.row(cut.response_id)["end_state"] is None
+    eventually(lambda: one.row(cut.response_id)["end_state"])
+    eventually(lambda: one.row(cut.response_id)["delivered_tokens"] >= (len(cut.text) + len(followed.text)) / len(TICK))
+    row = checked_log(one, cut.response_id)
+    assert (row["end_state"], row["epoch"]) == ("abandoned", 1)
+    assert one.rows("SELECT * FROM streaming_readerpresence WHERE response_id = %s", cut.response_id) == []
+
+
+def test_an_abort_answer_goes_on_for_who_read_it_at_another_process_than_the_one_that_died(both):
+    one, two = both
+    key = {"Idempotency-Key": "abort-read-elsewhere"}
+    body = {"model": "ticks", "stream": True, "messages": [{"role": "user", "content": "go"}]}
+    first = threading.Thread(target=lambda: ask_and_break(one, body, key))
+    first.start()
+    response_id = eventually(lambda: id_of_key(two, key["Idempotency-Key"]))
+    with two.api(two.key) as client:
+        killed = []
+
+        def far_enough(stream):
+            if not killed and len(stream.seqs) >= 3:
+                killed.append(one.kill())
+            return bool(killed) and two.row(response_id)["epoch"] == 2 and ":2." in (stream.last_id or "")
+
+        read(client, "GET", f"/v1/responses/{response_id}/stream", until=far_enough)
+    first.join(20)
+    eventually(lambda: two.row(response_id)["end_state"])
+    row = checked_log(two, response_id)
+    assert (row["epoch"], row["end_state"], row["end_reason"]) == (2, "abandoned", "disconnected")
+
+
+def ask_and_break(site, body, headers):
+    with site.api(site.key) as client, contextlib.suppress(httpx.HTTPError):
+        client.post("/v1/chat/completions", json=body, headers=headers)
+
+
+def id_of_key(site, key):
+    rows = site.rows("SELECT id FROM streaming_response WHERE idempotency_key = %s AND state = 'running'", key)
+    return rows[0][0] if rows else None
 
 
 def is_read(site):
