@@ -1,4 +1,6 @@
-"""Owns a fast engine without a model, speaking llama.cpp's wire, that breaks on request. Standard library only.
+"""Owns a fast engine without a model, speaking four wires, that breaks on request. Standard library only.
+
+llama.cpp's `/completion`, OpenAI's `/v1/chat/completions`, Anthropic's `/v1/messages`, vLLM's `/inference/v1/generate`.
 
 ``python tests/fault_engine.py --port 0 --rate 25 --slots 200`` prints the port it listens on. Every
 token is " the"; each 20th chunk, from the first on, carries the time it was sent as ``<seconds>``,
@@ -11,12 +13,17 @@ that are not UTF-8), ``half_event_after`` (half an event, then a clean end), ``l
 newline), ``eos_after`` (the model ends by itself): each a number of chunks. ``status`` (refused with it),
 ``html``, ``json`` (a 200 that is no event stream), ``prefill_s``, ``rate``, ``split`` (each event in two
 writes), ``crlf``, ``burst`` (events per write), ``hold_slots`` (a closed socket does not free its slot until
-cleared). The answer of ``/_control``, also to GET, is the counts.
+cleared), ``say`` (a text that is the rest of the stream as it stands, after ``say_after`` chunks, with ``then`` "eof",
+"reset" or "open"), ``comments`` (before each event), ``usage`` ("each", "none"; else where the wire has it),
+``refuse_fields`` (a request that has one of them is refused), ``keep_open`` (no end of the body), ``no_abort`` (vLLM's
+abort call is taken and does nothing).
+The answer of ``/_control``, also to GET, is the counts.
 """
 
 import argparse
 import asyncio
 import contextlib
+import functools
 import heapq
 import itertools
 import json
@@ -36,17 +43,39 @@ LAST_CHUNK = b"0\r\n\r\n"
 class Stream:
     """One answer on its way, from the request to its last byte."""
 
-    __slots__ = ("connection", "control", "interval_s", "left", "prompt_tokens", "seed", "sent", "slot")
+    __slots__ = (
+        "body",
+        "connection",
+        "control",
+        "has_head",
+        "interval_s",
+        "left",
+        "prompt_tokens",
+        "sent",
+        "slot",
+        "wire",
+    )
 
-    def __init__(self, connection, body, control, interval_s):
+    def __init__(self, connection, wire, body, control, interval_s):
         self.connection = connection
+        self.wire = wire
+        self.body = body
         self.control = control
         self.interval_s = interval_s
-        self.prompt_tokens = len(body["prompt"])
-        self.seed = body.get("seed", -1)
-        self.left = body.get("n_predict", -1)
+        self.prompt_tokens = wire.prompt_tokens(body)
+        self.left = wire.limit(body)
         self.sent = 0
         self.slot = None
+        self.has_head = False
+
+    @property
+    def seed(self):
+        return self.body.get("seed", -1)
+
+    @property
+    def text(self):
+        """What the token that was sent last says."""
+        return b"<%.4f>" % time.time() if (self.sent - 1) % STAMP_EVERY == 0 else b" the"
 
 
 class Connection(asyncio.Protocol):
@@ -151,8 +180,12 @@ class FaultEngine:
 
     def handle(self, connection, method, path, body):
         route = {
-            "/completion": self.complete,
+            **{wire.path: functools.partial(self.complete, wire) for wire in WIRES},
+            "/inference/v1/abort_requests": self.abort_requests,
             "/_control": self.steer,
+            "/v1/models": lambda to, _: to.answer(
+                {"object": "list", "data": [{"id": "fault", "max_model_len": self.context}]}
+            ),
             "/slots": lambda to, _: to.answer([self.slot_row(nth) for nth in range(len(self.slots))]),
             "/health": lambda to, _: to.answer({"status": "ok"}),
             "/metrics": lambda to, _: to.answer(self.metrics(), content_type="text/plain; version=0.0.4"),
@@ -196,7 +229,7 @@ class FaultEngine:
         row = {"id": nth, "n_ctx": self.context, "is_processing": stream is not None}
         return row if stream is None else {**row, "params": {"seed": stream.seed}}
 
-    def complete(self, connection, body):
+    def complete(self, wire, connection, body):
         request = json.loads(body)
         self.requests_total += 1
         self.bodies.append(request)
@@ -207,11 +240,15 @@ class FaultEngine:
             return connection.answer(b"<html>proxy</html>", content_type="text/html")
         if control.get("json"):
             return connection.answer({"content": "whole answer"})
-        if len(request["prompt"]) >= self.context:
-            counts = {"n_prompt_tokens": len(request["prompt"]), "n_ctx": self.context}
+        if request.keys() & set(control.get("refuse_fields", ())):
+            return connection.answer({"error": {"message": "unknown field"}}, 400)
+        if wire.prompt_tokens(request) >= self.context:
+            counts = {"n_prompt_tokens": wire.prompt_tokens(request), "n_ctx": self.context}
             error = {"code": 400, "message": "too long", "type": "exceed_context_size_error", **counts}
             return connection.answer({"error": error}, 400)
-        stream = connection.stream = Stream(connection, request, control, 1 / control.get("rate", self.rate))
+        stream = connection.stream = Stream(connection, wire, request, control, 1 / control.get("rate", self.rate))
+        if wire.early_head:
+            self.send_head(stream)
         if None in self.slots:
             return self.start(stream)
         return self.deferred.append(stream)
@@ -219,9 +256,29 @@ class FaultEngine:
     def start(self, stream):
         stream.slot = self.slots.index(None)
         self.slots[stream.slot] = stream
-        stream.connection.transport.write(HEAD)
+        self.send_head(stream)
         first_due = time.monotonic() + max(stream.control.get("prefill_s", 0), TICK_S)
         heapq.heappush(self.due, (first_due, next(self.order), stream))
+
+    def send_head(self, stream):
+        if not stream.has_head:
+            stream.has_head = True
+            stream.connection.transport.write(HEAD)
+
+    def abort_requests(self, connection, body):
+        """As vLLM does it: by the engine's own ids, also of those that wait; unknown ones are no fault."""
+        self.bodies.append(json.loads(body))
+        for name in json.loads(body)["request_ids"]:
+            for stream in [*filter(None, self.slots), *self.deferred]:
+                if (
+                    stream.wire is VllmGenerate
+                    and stream.wire.name(stream) == name
+                    and not stream.control.get("no_abort")
+                ):
+                    if stream in self.deferred:
+                        self.deferred.remove(stream)
+                    self.finish(stream, b"", "abort")
+        connection.answer({})
 
     def free(self, stream):
         if stream.slot is None:
@@ -262,35 +319,33 @@ class FaultEngine:
             if stream.control and (fault := self.fault_due(stream)) is not None:
                 self.write(stream, data)
                 return fault(self, stream)
-            data += self.event(stream, self.token(stream))
+            data += self.token_event(stream)
             if stream.sent == stream.left:
-                self.finish(stream, data, b"limit")
+                self.finish(stream, data, "length")
                 return False
         self.write(stream, data)
         return True
 
-    def token(self, stream):
-        stamp = stream.sent % STAMP_EVERY == 0
+    def token_event(self, stream):
         stream.sent += 1
         self.chunks_total += 1
-        return (
-            b'{"index":0,"content":"%b","tokens":[260],"stop":false,"id_slot":-1,'
-            b'"tokens_predicted":%d,"tokens_evaluated":%d}'
-            % (b"<%.4f>" % time.time() if stamp else b" the", stream.sent, stream.prompt_tokens)
-        )
+        before = self.events(stream, stream.wire.opening(stream)) if stream.sent == 1 else b""
+        return before + self.events(stream, [stream.wire.token(stream)])
 
-    def event(self, stream, payload):
+    def events(self, stream, payloads):
         newline = b"\r\n" if stream.control.get("crlf") else b"\n"
-        return b"data: " + payload + newline + newline
+        comment = b": comment" + newline * 2 if stream.control.get("comments") else b""
+        frames = [comment + stream.wire.frame(payload) for payload in payloads]
+        return b"".join(frame.replace(b"\n", newline) for frame in frames)
 
-    def finish(self, stream, data, stop_type):
-        final = (
-            b'{"index":0,"content":"","tokens":[],"id_slot":%d,"stop":true,"stop_type":"%b","tokens_predicted":%d,'
-            b'"tokens_evaluated":%d,"timings":{"cache_n":%d,"prompt_n":1}}'
-        ) % (stream.slot, stop_type, stream.sent, stream.prompt_tokens, max(0, stream.prompt_tokens - 1))
+    def finish(self, stream, data, reason):
+        opening = stream.wire.opening(stream) if stream.sent == 0 else []
         self.finished_total += 1
-        self.write(stream, data + self.event(stream, final))
-        self.close_body(stream)
+        self.write(stream, data + self.events(stream, [*opening, *stream.wire.ending(stream, reason)]))
+        if stream.control.get("keep_open"):
+            self.end(stream)
+        else:
+            self.close_body(stream)
 
     def close_body(self, stream):
         self.end(stream)
@@ -301,10 +356,167 @@ class FaultEngine:
             stream.connection.send(b"%x\r\n%b\r\n" % (len(data), data), stream.control.get("split", False))
 
     def fault_due(self, stream):
+        if "say" in stream.control and stream.sent == stream.control.get("say_after", 0):
+            return say
         for name, fault in FAULTS.items():
             if stream.control.get(name) == stream.sent:
                 return fault
         return None
+
+
+class Completion:
+    """llama.cpp's own wire."""
+
+    path = "/completion"
+    early_head = False
+    reasons = {"length": b"limit", "stop": b"eos"}
+
+    @staticmethod
+    def prompt_tokens(body):
+        return len(body["prompt"])
+
+    @staticmethod
+    def limit(body):
+        return body.get("n_predict", -1)
+
+    @staticmethod
+    def frame(payload):
+        return b"data: " + payload + b"\n\n"
+
+    @staticmethod
+    def opening(stream):
+        return []
+
+    @staticmethod
+    def token(stream):
+        return (
+            b'{"index":0,"content":"%b","tokens":[260],"stop":false,"id_slot":-1,'
+            b'"tokens_predicted":%d,"tokens_evaluated":%d}' % (stream.text, stream.sent, stream.prompt_tokens)
+        )
+
+    @classmethod
+    def ending(cls, stream, reason):
+        yield (
+            b'{"index":0,"content":"","tokens":[],"id_slot":%d,"stop":true,"stop_type":"%b","tokens_predicted":%d,'
+            b'"tokens_evaluated":%d,"timings":{"cache_n":%d,"prompt_n":1}}'
+        ) % (stream.slot, cls.reasons[reason], stream.sent, stream.prompt_tokens, max(0, stream.prompt_tokens - 1))
+
+
+class Chat(Completion):
+    """OpenAI's chunks. A prompt has as many tokens as its texts have words."""
+
+    path = "/v1/chat/completions"
+
+    @staticmethod
+    def prompt_tokens(body):
+        return sum(len(str(message["content"]).split()) for message in body["messages"])
+
+    @staticmethod
+    def limit(body):
+        return body.get("max_tokens", body.get("max_completion_tokens", -1))
+
+    @staticmethod
+    def usage(stream):
+        counts = {"prompt_tokens": stream.prompt_tokens, "completion_tokens": stream.sent}
+        return {**counts, "prompt_tokens_details": {"cached_tokens": 0}}
+
+    @classmethod
+    def chunk(cls, stream, delta, reason=None):
+        chunk = {"id": "c", "object": "chat.completion.chunk", "model": "fault"}
+        chunk["choices"] = [{"index": 0, "delta": delta, "finish_reason": reason}]
+        asked = stream.body.get("stream_options") or {}
+        if stream.control.get("usage") == "each" or asked.get("continuous_usage_stats"):
+            chunk["usage"] = cls.usage(stream)
+        return json.dumps(chunk, separators=(",", ":")).encode()
+
+    @classmethod
+    def opening(cls, stream):
+        return [cls.chunk(stream, {"role": "assistant", "content": ""})]
+
+    @classmethod
+    def token(cls, stream):
+        return cls.chunk(stream, {"content": stream.text.decode()})
+
+    @classmethod
+    def ending(cls, stream, reason):
+        yield cls.chunk(stream, {}, reason)
+        asked = stream.body.get("stream_options") or {}
+        if asked.get("include_usage") and stream.control.get("usage") != "none":
+            yield json.dumps({"choices": [], "usage": cls.usage(stream)}).encode()
+        yield b"[DONE]"
+
+
+class Messages(Chat):
+    """Anthropic's events."""
+
+    path = "/v1/messages"
+    reasons = {"length": "max_tokens", "stop": "end_turn"}
+
+    @staticmethod
+    def frame(payload):
+        return b"event: " + json.loads(payload)["type"].encode() + b"\ndata: " + payload + b"\n\n"
+
+    @staticmethod
+    def opening(stream):
+        usage = {"input_tokens": stream.prompt_tokens, "cache_read_input_tokens": 0, "output_tokens": 1}
+        start = {"type": "message_start", "message": {"role": "assistant", "usage": usage}}
+        block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        return [json.dumps(part).encode() for part in (start, {"type": "ping"}, block)]
+
+    @staticmethod
+    def token(stream):
+        delta = {"type": "text_delta", "text": stream.text.decode()}
+        return json.dumps({"type": "content_block_delta", "index": 0, "delta": delta}, separators=(",", ":")).encode()
+
+    @classmethod
+    def ending(cls, stream, reason):
+        usage = {} if stream.control.get("usage") == "none" else {"output_tokens": stream.sent}
+        stop = {"type": "message_delta", "delta": {"stop_reason": cls.reasons[reason]}, "usage": usage}
+        for part in ({"type": "content_block_stop", "index": 0}, stop, {"type": "message_stop"}):
+            yield json.dumps(part).encode()
+
+
+class VllmGenerate(Chat):
+    """vLLM's ids. Headers come at once, also while the request waits."""
+
+    path = "/inference/v1/generate"
+    early_head = True
+
+    @staticmethod
+    def prompt_tokens(body):
+        return len(body["token_ids"])
+
+    @staticmethod
+    def limit(body):
+        return body["sampling_params"]["max_tokens"]
+
+    @staticmethod
+    def name(stream):
+        return "generate-tokens-" + stream.body["request_id"]
+
+    @classmethod
+    def ids(cls, stream, ids, reason=None):
+        choice = {"index": 0, "finish_reason": reason, "stop_reason": None, "token_ids": ids}
+        return json.dumps({"request_id": cls.name(stream), "usage": None, "choices": [choice]}).encode()
+
+    @classmethod
+    def opening(cls, stream):
+        return []
+
+    @classmethod
+    def token(cls, stream):
+        return cls.ids(stream, [ord("a") + stream.sent % 26])
+
+    @classmethod
+    def ending(cls, stream, reason):
+        yield cls.ids(stream, [], reason)
+        if stream.control.get("usage") != "none":
+            usage = {"prompt_tokens": stream.prompt_tokens, "completion_tokens": stream.sent}
+            yield json.dumps({"request_id": cls.name(stream), "choices": [], "usage": usage}).encode()
+        yield b"[DONE]"
+
+
+WIRES = (Completion, Chat, Messages, VllmGenerate)
 
 
 # Each fault says whether more chunks follow.
@@ -332,26 +544,30 @@ def stall(engine, stream):
 
 
 def report_error(engine, stream):
-    error = b'{"error":{"code":500,"message":"scripted secret","type":"server_error"}}'
-    return end_with(engine, stream, engine.event(stream, error))
+    error = b'{"type":"error","error":{"code":500,"message":"scripted secret","type":"server_error"}}'
+    return end_with(engine, stream, engine.events(stream, [error]))
 
 
 def send_garbage(engine, stream):
-    return end_with(engine, stream, engine.event(stream, b'{"index":0,"content":'))
+    return end_with(engine, stream, b'data: {"index":0,"content":\n\n')
 
 
 def send_bad_utf8(engine, stream):
-    payload = engine.token(stream).replace(b'"content":"', b'"content":"\xff\xc0\x80\xed\xa0\x80')
-    engine.write(stream, engine.event(stream, payload))
+    engine.write(stream, engine.token_event(stream).replace(b" the", b"\xff\xc0\x80\xed\xa0\x80 the"))
     return True
 
 
 def send_half_event(engine, stream):
-    return end_with(engine, stream, engine.event(stream, engine.token(stream))[:40])
+    return end_with(engine, stream, engine.token_event(stream)[:40])
 
 
 def send_long_line(engine, stream):
     return end_with(engine, stream, b"data: " + b"x" * LONG_LINE_BYTES)
+
+
+def say(engine, stream):
+    engine.write(stream, stream.control["say"].encode())
+    return {"eof": end_body, "reset": reset, "open": stall}[stream.control.get("then", "eof")](engine, stream)
 
 
 def end_with(engine, stream, data):
@@ -360,7 +576,7 @@ def end_with(engine, stream, data):
 
 
 def end_answer(engine, stream):
-    engine.finish(stream, b"", b"eos")
+    engine.finish(stream, b"", "stop")
     return False
 
 

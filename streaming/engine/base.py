@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streaming.protocol.engine_output import EngineOutput
+from streaming.protocol.engine_output import EngineOutput, EngineUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Sampling:
     logit_bias: Mapping[int, float] = field(default_factory=dict)
     min_tokens: int = 0
     stop: tuple[str, ...] = ()
+    #: The answer must be JSON of this schema; only for engines that ``can_constrain``.
+    json_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,13 @@ class GenerateRequest:
     cache_salt: str = ""
     priority: int = 0
     produced_tokens: int = 0
+    #: For engines that take text: what the model may call, as chat completions say it, and what it must.
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: str = "auto"
+
+
+#: Statuses by which an engine says that it is busy, not that it was asked something wrong.
+BUSY_STATUS = (408, 425, 429)
 
 
 class EngineError(Exception):
@@ -58,6 +67,16 @@ class EngineError(Exception):
         self.reason = reason
         self.message = message
         self.status = status
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the engine works and does not want this request: no other would be of help, and it is no fault."""
+        return self.status is not None and 400 <= self.status < 500 and self.status not in BUSY_STATUS
+
+    @property
+    def is_worth_another(self) -> bool:
+        """Whether another engine, or this one a moment later, may well answer."""
+        return self.reason == "upstream_lost" or (self.status is not None and not self.is_refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +94,12 @@ class Engine(ABC):
     yields_ids: bool
     #: True when an answer can be carried on after a cut.
     can_continue: bool
+    #: True when the endpoint makes the prompt out of the messages: then it knows its length, and we guess.
+    renders_prompt = False
+    #: True when an answer can be held to a JSON schema.
+    can_constrain: bool = False
+    #: True when the engine takes tools and tells their calls apart itself.
+    takes_tools: bool = False
 
     @abstractmethod
     def generate(self, request: GenerateRequest) -> AsyncGenerator[EngineOutput, None]:
@@ -90,6 +115,13 @@ class Engine(ABC):
         Returns True once the engine itself shows it. The caller bounds the wait by cancelling.
         """
 
+    async def usage_at_abort(self, request: GenerateRequest) -> EngineUsage | None:
+        """After generate was closed early: what the engine counted to its end; None where it does not say."""
+        return None
+
+    async def abort(self, request_id: str) -> None:  # noqa: B027
+        """Abort an attempt that another process began, where an engine can be told by the attempt's name."""
+
     @abstractmethod
     async def healthy(self) -> bool:
         """Whether the endpoint answers. Proof that it generates is a probe response's job."""
@@ -97,6 +129,14 @@ class Engine(ABC):
     @abstractmethod
     async def load(self) -> Load:
         """What the engine reports of itself."""
+
+    async def tokenize(self, text: str) -> list[int] | None:
+        """The engine's own ids of a text, to compare with ours; None where it does not tell."""
+        return None
+
+    async def context_tokens(self) -> int | None:
+        """How many tokens prompt and answer may have together; None where it does not tell."""
+        return None
 
     async def aclose(self) -> None:  # noqa: B027
         """Release connections."""

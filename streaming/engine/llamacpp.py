@@ -3,14 +3,14 @@
 import asyncio
 import hashlib
 import json
-import os
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from typing import Any
 
+from streaming.engine.api_key import key_of
 from streaming.engine.base import Engine, EngineError, GenerateRequest, Load, Sampling
 from streaming.engine.completion_stream import CompletionStream
+from streaming.engine.metrics_text import totals
 from streaming.engine.upstream import Upstream
 from streaming.protocol.engine_output import EngineOutput
 
@@ -32,17 +32,19 @@ class LlamaCppEngine(Engine):
 
     yields_ids = False
     can_continue = True
+    can_constrain = True
 
     def __init__(self, url: str, options: Mapping[str, Any]):
         self._were_in_slot: deque[str] = deque(maxlen=REMEMBERED_REQUESTS)
-        key = os.environ.get(str(options.get("api_key_env", "")), "")
+        key = key_of(options)
         self._upstream = Upstream(url, {"Authorization": f"Bearer {key}"} if key else None)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[EngineOutput, None]:
         answer = CompletionStream()
         in_slot = False
-        async with aclosing(self._upstream.events("/completion", completion_body(request), explain_refusal)) as reads:
-            async for events in reads:
+        stream = await self._upstream.open("/completion", completion_body(request), explain_refusal)
+        try:
+            while (events := await stream.read()) is not None:
                 if not in_slot:
                     in_slot = True
                     self._were_in_slot.append(request.request_id)
@@ -53,6 +55,8 @@ class LlamaCppEngine(Engine):
                         return
                 if answer.failure is not None:
                     raise answer.failure
+        finally:
+            stream.close()
         raise EngineError("upstream_lost", "the engine's stream ended before the answer did")
 
     async def abort_proven(self, request: GenerateRequest) -> bool:
@@ -91,8 +95,15 @@ class LlamaCppEngine(Engine):
         return True
 
     async def load(self) -> Load:
-        values = metric_values((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
+        values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
         return Load(running=values.get(RUNNING_METRIC, 0), waiting=values.get(WAITING_METRIC, 0))
+
+    async def tokenize(self, text: str) -> list[int] | None:
+        return ids_in(await self._upstream.tell("/tokenize", {"content": text}))
+
+    async def context_tokens(self) -> int | None:
+        slots = await self._upstream.ask_json("/slots")
+        return min((int(slot["n_ctx"]) for slot in slots), default=None)
 
     async def aclose(self) -> None:
         await self._upstream.aclose()
@@ -111,6 +122,8 @@ def completion_body(request: GenerateRequest) -> dict[str, Any]:
         "seed": seed_of(request),
     }
     body.update(chosen(sampling))
+    if sampling.json_schema is not None:
+        body["json_schema"] = sampling.json_schema
     if sampling.logit_bias:
         body["logit_bias"] = [[token_id, bias] for token_id, bias in sampling.logit_bias.items()]
     return body
@@ -139,14 +152,10 @@ def explain_refusal(body: bytes) -> str | None:
     return None
 
 
-def metric_values(text: str) -> dict[str, int]:
-    """The unlabelled values of a Prometheus text, rounded down."""
-    values: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, value = line.partition(" ")
-        if name and not name.startswith("#"):
-            try:
-                values[name] = int(float(value))
-            except (ValueError, OverflowError):
-                continue
-    return values
+def ids_in(answer: bytes) -> list[int] | None:
+    """The ids of an answer to /tokenize, which llama.cpp and vLLM spell alike."""
+    try:
+        tokens = json.loads(answer)["tokens"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return [int(token) for token in tokens] if isinstance(tokens, list) else None

@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from streaming.engine.anthropic import AnthropicEngine
 from streaming.engine.base import Engine
 from streaming.engine.llamacpp import LlamaCppEngine
+from streaming.engine.openai import OpenAIEngine
 from streaming.engine.scripted import ScriptedEngine
 from streaming.engine.tokenizer import TokenizerBundle
+from streaming.engine.vllm import VllmEngine
 
 
 class EngineRow(Protocol):
@@ -17,13 +20,24 @@ class EngineRow(Protocol):
     pk: Any
     kind: str
     url: str
+    model: str
     tokenizer: str
     options: dict[str, Any]
+    capabilities: dict[str, Any]
 
 
 MAKE: Mapping[str, Callable[[EngineRow], Engine]] = {
+    "anthropic": lambda row: AnthropicEngine(row.url, row.model, row.options, row.capabilities),
     "llamacpp": lambda row: LlamaCppEngine(row.url, row.options),
+    "openai": lambda row: OpenAIEngine(row.url, row.model, row.options, row.capabilities),
     "scripted": lambda row: ScriptedEngine(bundle_for(row), row.options),
+    "vllm": lambda row: VllmEngine(row.url, row.options),
+}
+
+WITHOUT_TOKENIZER: Mapping[str, Callable[[], TokenizerBundle]] = {
+    "anthropic": TokenizerBundle.estimating,
+    "openai": TokenizerBundle.estimating,
+    "scripted": TokenizerBundle.bytes_only,
 }
 
 FRESH_S = 2.0
@@ -34,7 +48,8 @@ _bundles: dict[str, tuple[float, TokenizerBundle]] = {}
 
 def engine_for(row: EngineRow) -> Engine:
     """The one engine of this row; another once a field of the row has changed."""
-    key = json.dumps([str(row.pk), row.kind, row.url, row.tokenizer, row.options], sort_keys=True)
+    fields = [str(row.pk), row.kind, row.url, row.model, row.tokenizer, row.options, row.capabilities]
+    key = json.dumps(fields, sort_keys=True)
     if key not in _engines:
         if row.kind not in MAKE:
             raise ValueError(f"no engine kind {row.kind!r}; there are {', '.join(sorted(MAKE))}")
@@ -43,12 +58,12 @@ def engine_for(row: EngineRow) -> Engine:
 
 
 def bundle_for(row: EngineRow) -> TokenizerBundle:
-    """The row's tokenizer; the byte tokenizer for scripted engines that name none.
+    """The row's tokenizer; for one that names none the byte tokenizer (scripted) or an estimate (chat endpoints).
 
     Files are looked at again after FRESH_S: each look is a system call or more, and a request makes several.
     """
-    if not row.tokenizer and row.kind == "scripted":
-        return TokenizerBundle.bytes_only()
+    if not row.tokenizer and row.kind in WITHOUT_TOKENIZER:
+        return WITHOUT_TOKENIZER[row.kind]()
     loaded_at, bundle = _bundles.get(row.tokenizer, (float("-inf"), None))
     if bundle is None or time.monotonic() - loaded_at > FRESH_S:
         bundle = TokenizerBundle.load(row.tokenizer)

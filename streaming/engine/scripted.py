@@ -26,6 +26,7 @@ class ScriptedEngine(Engine):
     """
 
     can_continue = True
+    can_constrain = True
 
     #: How often each response was made to fail, by any scripted engine of this process.
     _faults: ClassVar[Counter[str]] = Counter()

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from streaming.engine.byte_tokenizer import CHATML, IM_END, byte_tokenizer
 from streaming.engine.chat_template import compile_template
+from streaming.engine.estimating_tokenizer import TEMPLATE, estimating_tokenizer
 from streaming.engine.guarded_vocabulary import GuardedVocabulary
 
 NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
@@ -54,6 +55,11 @@ class TokenizerBundle:
         """The tokenizer made in code, with a ChatML template."""
         return _bytes_only()
 
+    @classmethod
+    def estimating(cls) -> "TokenizerBundle":
+        """For models whose vocabulary we do not have: good for about how many, for nothing else."""
+        return _estimating()
+
 
 def _companions(file: Path) -> tuple[Path, Path]:
     return file.with_name("chat_template.jinja"), file.with_name("tokenizer_config.json")
@@ -76,6 +82,11 @@ def _load(file: Path, changed: tuple[int, ...]) -> TokenizerBundle:
 def _bytes_only() -> TokenizerBundle:
     definition = byte_tokenizer().to_str().encode()
     return _bundle("byte tokenizer", definition, CHATML, {"eos_token": IM_END})
+
+
+@lru_cache(maxsize=1)
+def _estimating() -> TokenizerBundle:
+    return _bundle("estimate", estimating_tokenizer().to_str().encode(), TEMPLATE, {})
 
 
 def _bundle(name: str, definition: bytes, template: str | None, special_tokens: dict[str, str]) -> TokenizerBundle:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -41,10 +41,8 @@ class Upstream:
             self._loop = loop
         return self._session
 
-    async def events(
-        self, path: str, body: Any, explain: Callable[[bytes], str | None]
-    ) -> AsyncGenerator[list[ServerSentEvent], None]:
-        """POST and yield what each read completed. Leaving it, however, closes the connection at once.
+    async def open(self, path: str, body: Any, explain: Callable[[bytes], str | None]) -> "EventStream":
+        """POST and return the event stream that is the answer. The caller closes it.
 
         ``explain`` may turn the body of a refusal into a message that is safe to show.
         """
@@ -54,15 +52,13 @@ class Upstream:
                 self._url + path, json=body, headers={"Accept": "text/event-stream"}, allow_redirects=False
             )
             await self._require_stream(response, explain)
-            parser = SSEParser(max_line_bytes=MAX_LINE_BYTES)
-            async for data in response.content.iter_any():
-                if events := parser.feed(data):
-                    yield events
-        except Exception as error:
-            raise as_engine_error(error) from error
-        finally:
+        except BaseException as error:
             if response is not None:
                 response.close()
+            if isinstance(error, Exception):
+                raise as_engine_error(error) from error
+            raise
+        return EventStream(response)
 
     async def _require_stream(self, response: aiohttp.ClientResponse, explain: Callable[[bytes], str | None]) -> None:
         if response.status == 200 and response.content_type == "text/event-stream":
@@ -71,6 +67,8 @@ class Upstream:
         # Engines repeat in their refusals what they were asked, and that is somebody's text.
         logger.warning("%s answered %s with %d bytes", response.url, response.status, len(body))
         logger.debug("they begin %r", body[:LOGGED_BYTES])
+        if response.status == 200 and tells_of_an_error(body):
+            raise EngineError("upstream_error", "the engine reported an error instead of an answer")
         if response.status == 200:
             raise EngineError("upstream_protocol", "the engine did not answer with an event stream")
         message = explain(body) or f"the engine refused the request with status {response.status}"
@@ -78,9 +76,17 @@ class Upstream:
 
     async def ask(self, path: str) -> bytes:
         """GET a small answer within QUESTION_TIMEOUT_S."""
+        return await self._request("GET", path)
+
+    async def tell(self, path: str, body: Any) -> bytes:
+        """POST something and wait for its small answer, as ``ask`` does."""
+        return await self._request("POST", path, body)
+
+    async def _request(self, method: str, path: str, body: Any = None) -> bytes:
         try:
             async with asyncio.timeout(QUESTION_TIMEOUT_S):
-                async with self._current_session().get(self._url + path, allow_redirects=False) as response:
+                request = self._current_session().request(method, self._url + path, json=body, allow_redirects=False)
+                async with request as response:
                     if response.status != 200:
                         message = f"the engine answered {path} with {response.status}"
                         raise EngineError("upstream_error", message, response.status)
@@ -99,6 +105,27 @@ class Upstream:
             await self._session.close()
 
 
+class EventStream:
+    """An answer on its way. Closing it closes the connection at once."""
+
+    def __init__(self, response: aiohttp.ClientResponse):
+        self._response = response
+        self._parser = SSEParser(max_line_bytes=MAX_LINE_BYTES)
+
+    async def read(self) -> list[ServerSentEvent] | None:
+        """What the next bytes complete; None at the end. One that is cancelled loses nothing: read again."""
+        try:
+            while data := await self._response.content.readany():
+                if events := self._parser.feed(data):
+                    return events
+        except Exception as error:
+            raise as_engine_error(error) from error
+        return None
+
+    def close(self) -> None:
+        self._response.close()
+
+
 async def read_some(response: aiohttp.ClientResponse) -> bytes:
     """The body, as far as MAX_ANSWER_BYTES and QUESTION_TIMEOUT_S go."""
     body = bytearray()
@@ -111,6 +138,15 @@ async def read_some(response: aiohttp.ClientResponse) -> bytes:
     except (TimeoutError, aiohttp.ClientError):
         pass
     return bytes(body)
+
+
+def tells_of_an_error(body: bytes) -> bool:
+    """Whether a body that should have been a stream is an error's JSON."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(answer, dict) and bool(answer.get("error") or answer.get("object") == "error")
 
 
 def as_engine_error(error: Exception) -> EngineError:

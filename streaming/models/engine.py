@@ -8,8 +8,11 @@ class Engine(models.Model):
     """One engine endpoint. Secrets stand in the environment; the row names the variable."""
 
     class Kind(models.TextChoices):
+        ANTHROPIC = "anthropic"
         LLAMACPP = "llamacpp"
+        OPENAI = "openai"
         SCRIPTED = "scripted"
+        VLLM = "vllm"
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=20, choices=Kind.choices)
@@ -20,6 +23,8 @@ class Engine(models.Model):
     slots = models.PositiveIntegerField(default=4, validators=[MinValueValidator(1)])
     enabled = models.BooleanField(default=True)
     options = models.JSONField(default=dict, blank=True)
+    capabilities = models.JSONField(default=dict, blank=True, help_text="what probe_engine found")
+    probed_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:

@@ -34,16 +34,21 @@ class Job:
     policy: Policy
     cache_salt: str = ""
     priority: int = 0
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: str = "auto"
+    conversation: str = ""
 
-    def request(self, produced_tokens: int) -> GenerateRequest:
-        """The engine's request: what is left to generate after ``produced_tokens``."""
+    def request(self, produced_tokens: int, attempt: int = 1) -> GenerateRequest:
+        """The engine's request: what is left to generate after ``produced_tokens``; each attempt has its own name."""
         left = max(1, self.sampling.max_tokens - produced_tokens)
         return GenerateRequest(
-            request_id=f"{self.response_id}-{self.epoch}",
+            request_id=f"{self.response_id}-{self.epoch}" + (f"r{attempt}" if attempt > 1 else ""),
             prompt_ids=self.prompt_ids,
             messages=self.messages,
             sampling=replace(self.sampling, max_tokens=left),
             cache_salt=self.cache_salt,
             priority=self.priority,
             produced_tokens=produced_tokens,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
         )

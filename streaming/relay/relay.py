@@ -2,21 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 from streaming.engine.base import Engine, EngineError, GenerateRequest
 from streaming.journal import Closing, Journal, Tail
 from streaming.journal.tail import PENDING_BYTES_MAX
-from streaming.pool import Pool, Seat
+from streaming.pool import Lease, Pool
 from streaming.protocol import end_state
 from streaming.protocol.end_state import End, decide
 from streaming.protocol.engine_output import EngineOutput
-from streaming.protocol.events import STARTED, Draft
+from streaming.protocol.events import CONTINUED, STARTED, Draft
 from streaming.protocol.response_stream import ResponseStream
 from streaming.store.responses import Ending, Started
 
+from .attempts import Attempts
 from .figures import Figures
 from .job import Job, Limits
 from .watch import Watch
@@ -42,7 +44,8 @@ class Relay:
         pool: Pool,
         limits: Limits,
         open_stream: Callable[[bool], ResponseStream],
-        readers_elsewhere: Callable[[str], Awaitable[int]] | None = None,
+        carry_on: Callable[[bool], Awaitable[tuple[ResponseStream, Sequence[int]]]],
+        followers_of: Callable[[str], Awaitable[Mapping[str, int]]] | None = None,
     ):
         self.job = job
         self.tail = tail
@@ -51,7 +54,13 @@ class Relay:
         self._pool = pool
         self._limits = limits
         self._open_stream = open_stream
-        self._readers_elsewhere = readers_elsewhere
+        self._carry_on = carry_on
+        self._followers_of = followers_of
+        self._attempts = Attempts(job, pool)
+        self._lost_tokens = 0
+        self._hung: End | None = None
+        self._woken = asyncio.Event()
+        self._lease: Lease | None = None
         self._stream: ResponseStream | None = None
         self._interrupted: End | None = None
         self._given_up = False
@@ -112,6 +121,7 @@ class Relay:
 
     def wake(self) -> None:
         """The tail changed: stop working where nothing can be stored any more."""
+        self._woken.set()
         if self.tail.fenced and not self._given_up:
             logger.warning("%s is no longer ours", self.job.response_id)
             self.give_up()
@@ -121,38 +131,81 @@ class Relay:
     @property
     def generated_tokens(self) -> int:
         """All the engine made so far."""
-        return self._stream.generated_tokens if self._stream else 0
+        return self._lost_tokens + (self._stream.generated_tokens if self._stream else 0)
 
     async def _attempt(self) -> End:
         try:
-            async with self._pool.lease(self.job.model) as seat:
-                self._admitted(seat)
-                return await self._produce(seat.engine)
+            return await self._ask_engines()
         except EngineError as error:
             logger.warning("engine failed on %s: %s", self.job.response_id, error.message)
-            return decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
+            return self._hung or decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
         except Exception:
             logger.exception("relay of %s failed", self.job.response_id)
             return decide(None, end_state.BUG)
 
-    def _admitted(self, seat: Seat) -> None:
-        self.figures.admitted_at = asyncio.get_running_loop().time()
+    async def _ask_engines(self) -> End:
+        """Lease and ask an engine; where it fails another, or, before the answer began, it again a moment later."""
+        attempts = self._attempts
+        while True:
+            try:
+                async with self._pool.lease(self.job.model, attempts.wish()) as lease:
+                    self._admitted(lease)
+                    return await self._produce(lease)
+            except EngineError as error:
+                if not attempts.may_follow(error, lease, self.figures.last_output_at is not None):
+                    raise
+                logger.info("asking again for %s: %s", self.job.response_id, error.message)
+                if lease.has_output:
+                    await self._continue("engine_hung" if self._hung else error.reason)
+            await asyncio.sleep(attempts.pause_s(lease))
+            attempts.failed(lease)
+            self._watch.drop("ttft")
+            self._watch.start("queue", self._limits.queue_s)
+
+    async def _continue(self, reason: str) -> None:
+        """Have it stored that the answer goes on elsewhere, behind all that was shown of it."""
+        self._watch.drop("idle")
+        self._attempts.carried_on += 1
+        attempt = self._attempts.carried_on + self.job.epoch
+        continued = Draft(CONTINUED, {"attempt": attempt, "reason": reason})
+        self._journal.append(self.tail, [continued])
+        while not (self.tail.events and self.tail.events[-1].kind == CONTINUED and not self.tail.pending):
+            self._woken.clear()
+            await self._woken.wait()
+        self._hung = None
+
+    def _admitted(self, lease: Lease) -> None:
+        self._lease = lease
+        self._watch.drop("idle")
+        if not self._attempts.carried_on:
+            self.figures.admitted_at = asyncio.get_running_loop().time()
         self._watch.drop("queue")
         self._watch.start("ttft", self._limits.ttft_s)
         queue_ms = self.figures.queue_ms or 0.0
-        self._journal.note_started(Started(seat.row.pk, queue_ms, self.job.response_id, self.job.epoch))
+        self._journal.note_started(Started(lease.row.pk, queue_ms, self.job.response_id, self.job.epoch))
 
-    async def _produce(self, engine: Engine) -> End:
-        stream = self._stream = self._open_stream(engine.yields_ids)
+    async def _produce(self, lease: Lease) -> End:
+        engine, prompt_ids = lease.engine, self.job.prompt_ids
+        if self._attempts.resume:
+            made = self.generated_tokens
+            self._stream, prompt_ids = await self._carry_on(engine.yields_ids)
+            self._lost_tokens = max(0, made - self._stream.generated_tokens)
+        else:
+            self._stream = self._open_stream(engine.yields_ids)
+        stream = self._stream
         if not stream.finished:
-            await self._pump(stream, engine)
+            request = self.job.request(stream.completion_tokens, self._attempts.number)
+            await self._pump(stream, engine, replace(request, prompt_ids=prompt_ids))
         return decide(None, end_state.FINISHED, stream.finish_reason or "")
 
-    async def _pump(self, stream: ResponseStream, engine: Engine) -> None:
-        request = self.job.request(stream.completion_tokens)
+    async def _pump(self, stream: ResponseStream, engine: Engine, request: GenerateRequest) -> None:
+        earlier_tokens = stream.generated_tokens
         try:
             async with aclosing(engine.generate(request)) as outputs:
                 async for output in outputs:
+                    if output.finish_reason == "abort":  # nobody here asked for it
+                        self._take(stream, output._replace(finish_reason=None))
+                        raise EngineError("engine_aborted", "The engine gave up the answer.")
                     self._take(stream, output)
                     if stream.finished:
                         break
@@ -161,9 +214,17 @@ class Relay:
         except asyncio.CancelledError:
             if not self._given_up:
                 await self._prove_abort(engine, request)
-            raise
+                await self._count_rest(stream, engine, request, earlier_tokens)
+            if self._hung is None or self._interrupted or self._given_up:
+                raise
+            current = asyncio.current_task()
+            assert current
+            current.uncancel()
+            self.figures.abort_proven = self.figures.proven_at = None
+            raise EngineError("upstream_lost", "The engine gave nothing more.") from None
         if not stream.finished:
             raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
+        await self._count_rest(stream, engine, request, earlier_tokens)
 
     async def _room(self) -> None:
         """Wait for the journal; the engine is not idle meanwhile, we do not ask it for more."""
@@ -174,14 +235,17 @@ class Relay:
     def _take(self, stream: ResponseStream, output: EngineOutput) -> None:
         now = asyncio.get_running_loop().time()
         drafts = stream.feed(output)
-        if self.figures.last_output_at is None:
+        lease = self._lease
+        assert lease is not None
+        if lease.has_output:
+            self._watch.push("idle", now + self._limits.idle_s)
+        else:
             self._watch.drop("ttft")
             self._watch.start("idle", self._limits.idle_s)
-            if not self.tail.is_started:
-                self.tail.is_started = True
-                drafts = [Draft(STARTED, {}), *drafts]
-        else:
-            self._watch.push("idle", now + self._limits.idle_s)
+        if not self.tail.is_started:
+            self.tail.is_started = True
+            drafts = [Draft(STARTED, {}), *drafts]
+        lease.progress(now)
         self.figures.output(now)
         self._journal.append(self.tail, drafts)
         unattended_from = self._unattended_from
@@ -198,6 +262,19 @@ class Relay:
             logger.exception("no proof of the abort of %s", self.job.response_id)
             self.figures.abort_proven = False
         self.figures.proven_at = asyncio.get_running_loop().time()
+
+    async def _count_rest(
+        self, stream: ResponseStream, engine: Engine, request: GenerateRequest, earlier_tokens: int
+    ) -> None:
+        """What an engine made after we had left it, where it can say that."""
+        usage = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.stop_proof_s):
+                usage = await engine.usage_at_abort(request)
+        if usage is not None:
+            stream.feed(EngineOutput(usage=usage))
+            made = earlier_tokens + (usage.completion_tokens or 0)
+            stream.generated_tokens = max(stream.generated_tokens, made)
 
     def _outcome(self) -> End:
         assert self._attempt_task
@@ -225,8 +302,11 @@ class Relay:
         cached = usage.cached_tokens if usage else None
         stop = self.figures.stop_payload(generated, sent_tokens)
         tail.noted_tokens = min(tail.delivered_tokens, sent_tokens)
+        prompt = self.job.prompt_tokens
+        if usage and usage.prompt_tokens is not None and self._lease and self._lease.engine.renders_prompt:
+            prompt = usage.prompt_tokens
         counts = {
-            "prompt_tokens": self.job.prompt_tokens,
+            "prompt_tokens": prompt,
             "cached_tokens": cached,
             "generated_tokens": generated,
             "completion_tokens": completion,
@@ -243,29 +323,36 @@ class Relay:
             "tokens_after_stop": stop["tokens_after_stop"] if stop else None,
             "usage_estimated": usage is None or usage.completion_tokens is None,
         }
-        return end.to_payload(counts, stop), Ending(end, figures)
+        matched = stream.matched_stop if stream and end.end_state == end_state.COMPLETED else None
+        return end.to_payload(counts, stop, matched), Ending(end, figures)
 
     def _expired(self, timer: str) -> None:
         if timer == ABANDONED:
             self._unread()
         else:
+            if timer in ("ttft", "idle") and self._lease is not None:
+                self._pool.hung(self.job.model, self._lease)
             message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
-            self._happened(end_state.TIMER_FIRED, timer, message)
+            if timer == "idle" and self._lease is not None and self._attempts.can_carry_on(self._lease):
+                self._hung = decide(None, end_state.TIMER_FIRED, timer, message)
+                self._cancel_attempt()
+            else:
+                self._happened(end_state.TIMER_FIRED, timer, message)
 
     def _happened(self, happening: str, detail: str = "", message: str | None = None) -> None:
         self.interrupt(decide(None, happening, detail, message))
 
     def _unread(self) -> None:
         """Patience is over; a reader who came to another process a moment ago counts."""
-        if self._readers_elsewhere is None:
+        if self._followers_of is None:
             self._happened(end_state.READERS_GONE)
         elif self._asking is None:
-            self._asking = asyncio.create_task(self._ask_elsewhere(self._readers_elsewhere))
+            self._asking = asyncio.create_task(self._ask_elsewhere(self._followers_of(self.job.response_id)))
 
-    async def _ask_elsewhere(self, readers_elsewhere: Callable[[str], Awaitable[int]]) -> None:
-        readers = await readers_elsewhere(self.job.response_id)
+    async def _ask_elsewhere(self, followers: Awaitable[Mapping[str, int]]) -> None:
+        followed = await followers
         self._asking = None
-        self.tail.read_elsewhere(readers)
+        self.tail.followed(followed)
         if not self.tail.readers:
             self._happened(end_state.READERS_GONE)
 

@@ -5,10 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from streaming.management import vllm_worker
 from streaming.management.commands.run_engine import check_model, default_threads, is_loopback
 from streaming.models import Engine
 from tests.engine.conftest import ROOT, byte_level, save
@@ -56,6 +58,11 @@ def test_add_engine_prints_id_and_name_only_and_changes_the_row_of_that_name(db,
         ({"options": "[1]"}, "--options", "[1]"),
         ({"options": "{"}, "--options", "{"),
         ({"options": '{"markers": "thonk"}'}, "--options markers", "thonk"),
+        ({"options": '{"api_key_env": "SECRET_KEY"}'}, "--options api_key_env", "SECRET_KEY"),
+        ({"options": {"api_key_env": "SECRET_KEY"}}, "--options api_key_env", "SECRET_KEY"),
+        ({"kind": "openai", "url": ""}, "--url", "''"),
+        ({"kind": "anthropic", "tokenizer": "/nowhere"}, "--tokenizer", "/nowhere"),
+        ({"kind": "vllm", "tokenizer": ""}, "--tokenizer", "''"),
         ({"model": ""}, "model", "''"),
         ({"name": "n" * 200}, "name", "nnn"),
     ],
@@ -69,6 +76,26 @@ def test_add_engine_names_the_field_and_the_value_that_are_wrong(db, tokenizer, 
     assert value in message
     assert "\n" not in message
     assert not Engine.objects.exists()
+
+
+def test_hosted_engines_need_no_tokenizer(db):
+    for kind in ("openai", "anthropic"):
+        assert add(kind=kind, url="https://api.example.org/v1", model="m", name=kind).endswith(f" {kind}")
+
+
+def test_a_key_goes_to_no_other_host_by_a_mere_change_of_the_address(db):
+    """SB07."""
+    named = {"kind": "openai", "model": "m", "name": "e"}
+    add(**named, url="https://a.example/v1", options='{"api_key_env": "A_API_KEY", "cache_salt": true}')
+    Engine.objects.update(capabilities={"usage": True})
+    add(**named, url="https://a.example/v1", slots=9)
+    assert Engine.objects.get().capabilities == {"usage": True}
+    add(**named, url="https://a.example/v2")
+    assert Engine.objects.get().options["api_key_env"] == "A_API_KEY"
+    for url in ("https://b.example/v2", "http://a.example/v2", "https://a.example:99/v2"):
+        add(**named, url="https://a.example/v2", options='{"api_key_env": "A_API_KEY", "cache_salt": true}')
+        add(**named, url=url)
+        assert (Engine.objects.get().options, Engine.objects.get().capabilities) == ({"cache_salt": True}, {})
 
 
 def test_add_engine_keeps_passwords_out_of_its_complaint(db, tokenizer):
@@ -116,6 +143,66 @@ def test_run_engine_fails_when_the_model_is_broken(gguf):
     assert result.returncode == 1
     assert f"llama.cpp cannot serve {gguf}" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+
+
+def test_vllm_is_started_in_its_own_environment_for_this_machine_alone_and_keeps_quiet(tmp_path):
+    options = {"model": "/models/some", "host": "127.0.0.1", "port": 9, "slots": None, "context": None, "cpu": False}
+    argv = vllm_worker.arguments(tmp_path, {**options, "engine_args": '--tensor-parallel-size 2 --dtype "b f"'})
+    assert argv[:3] == [str(tmp_path / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server"]
+    pairs = dict(pairwise(argv))
+    assert (pairs["--model"], pairs["--served-model-name"]) == ("/models/some", "some")
+    assert (pairs["--host"], pairs["--port"], pairs["--max-num-seqs"]) == ("127.0.0.1", "9", "64")
+    assert (pairs["--scheduling-policy"], pairs["--tensor-parallel-size"], pairs["--dtype"]) == ("priority", "2", "b f")
+    assert {"--enable-scale-out", "--no-enable-log-requests", "--disable-uvicorn-access-log"} <= set(argv)
+    assert not {"--max-model-len", "--enforce-eager"} & set(argv)
+    argv = vllm_worker.arguments(tmp_path, {**options, "context": 99, "slots": 3, "cpu": True, "engine_args": ""})
+    assert ("--max-model-len", "99") in set(pairwise(argv))
+    assert ("--max-num-seqs", "3") in set(pairwise(argv))
+    assert "--enforce-eager" in argv
+
+
+def test_vllm_without_its_environment_a_model_or_a_safe_address_is_one_clear_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("VLLM_ENV", str(tmp_path / "vllm"))
+    with pytest.raises(CommandError, match=r"no vLLM in .*vllm: `manage.py run_engine --kind vllm --install` puts it"):
+        call_command("run_engine", "some", kind="vllm", port=0)
+    with pytest.raises(CommandError, match="--allow-remote"):
+        call_command("run_engine", "some", kind="vllm", port=0, host="0.0.0.0")
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "installed.txt").write_text("x")
+    with pytest.raises(CommandError, match="MODEL is missing"):
+        call_command("run_engine", kind="vllm", port=0)
+
+
+def test_an_environment_is_made_anew_unless_it_is_whole_and_as_wanted(tmp_path, monkeypatch):
+    monkeypatch.setenv("VLLM_ENV", str(tmp_path / "vllm"))
+    calls = []
+
+    def run(argv):
+        calls.append(argv)
+        (tmp_path / "vllm").mkdir(exist_ok=True)
+
+    monkeypatch.setattr(vllm_worker, "run", run)
+    assert vllm_worker.install(on_cpu=True) == tmp_path / "vllm"
+    assert [argv[-1] for argv in calls] == [
+        str(tmp_path / "vllm"),
+        str(ROOT / "requirements-vllm-cpu.txt"),
+        "torchcodec",
+    ]
+    vllm_worker.install(on_cpu=True)
+    assert len(calls) == 3, "it is whole"
+    (tmp_path / "vllm" / "left").touch()
+    vllm_worker.install(on_cpu=False)
+    assert len(calls) == 5, "other requirements, and nothing to take away on a GPU"
+    assert not (tmp_path / "vllm" / "left").exists()
+
+
+async def test_the_worker_is_ready_once_it_has_generated_a_token_and_not_before(fault):
+    assert await vllm_worker.proven(fault.url) == 100
+    fault.set_control({"status": 503})
+    assert await vllm_worker.proven(fault.url) is None
+    fault.set_control({"eos_after": 0})
+    assert await vllm_worker.proven(fault.url) is None, "healthy is not enough"
+    assert await vllm_worker.proven("http://127.0.0.1:1") is None
 
 
 def test_loopback_is_what_stays_on_this_machine(tmp_path):

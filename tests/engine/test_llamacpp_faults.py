@@ -8,7 +8,8 @@ from contextlib import aclosing
 import pytest
 
 from streaming.engine.base import EngineError, Load
-from streaming.engine.llamacpp import LlamaCppEngine, completion_body, metric_values, seed_of
+from streaming.engine.llamacpp import LlamaCppEngine, completion_body, seed_of
+from streaming.engine.metrics_text import totals
 from tests.engine.conftest import ask, broken, collect, shown, until
 
 
@@ -290,10 +291,10 @@ def test_a_seed_names_the_attempt_and_fits_the_engine():
 
 
 def test_metrics_are_read_and_what_makes_no_sense_is_left_out():
-    assert metric_values('# HELP x\na 3\nb 4.7\nc NaN\nd +Inf\ne x\n\nf{l="1"} 2\n') == {
+    assert totals('# HELP x\na 3\nb 4.7\nc NaN\nd +Inf\ne x\n\nf{l="a b"} 2\nf{l="2"} 0.5\nf{l="3"} 3.5\n') == {
         "a": 3,
         "b": 4,
-        'f{l="1"}': 2,
+        "f": 6,
     }
 
 

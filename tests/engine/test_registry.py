@@ -31,7 +31,7 @@ async def test_a_row_has_one_engine_until_a_field_that_matters_changes():
 async def test_the_kind_decides_the_class():
     assert type(engine_for(row())) is ScriptedEngine
     assert type(engine_for(row(kind="llamacpp", url="http://127.0.0.1:9"))) is LlamaCppEngine
-    with pytest.raises(ValueError, match="no engine kind 'x'; there are llamacpp, scripted"):
+    with pytest.raises(ValueError, match="no engine kind 'x'; there are anthropic, llamacpp, openai, scripted, vllm"):
         engine_for(row(kind="x"))
 
 

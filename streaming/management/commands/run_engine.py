@@ -1,4 +1,4 @@
-"""Owns the command that serves a GGUF model with llama.cpp in this process. Touches no table."""
+"""Owns the command that serves a model: a GGUF with llama.cpp in this process, or any with vLLM. Touches no table."""
 
 import ipaddress
 import os
@@ -14,7 +14,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from streaming.management import vllm_worker
+
 DEFAULT_PORT = 8001
+SLOTS = 4
+CONTEXT_TOKENS = 8192
 #: A closed socket, and a new request, are noticed between two batches: small ones keep the engine responsive.
 BATCH_TOKENS = 64
 #: Every waiting request holds a thread; questions about health and slots need one beside them.
@@ -26,24 +30,41 @@ HEALTH_TIMEOUT_S = 5
 
 
 class Command(BaseCommand):
-    """``manage.py run_engine --model-path GGUF``; every option has an ``ENGINE_…`` variable."""
+    """``manage.py run_engine --model-path GGUF`` or ``--kind vllm MODEL``; options have ``ENGINE_…`` variables."""
 
-    help = "Serve a GGUF model with llama.cpp, without a GPU, until SIGTERM or Ctrl-C."
+    help = "Serve a model until SIGTERM or Ctrl-C: a GGUF with llama.cpp, without a GPU, or a folder with vLLM."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         environment = os.environ.get
+        parser.add_argument("model", nargs="?", help="vLLM: a folder, or a name on the model hub")
+        parser.add_argument("--kind", default="llamacpp", choices=["llamacpp", "vllm"])
         parser.add_argument("--model-path", default=environment("ENGINE_MODEL_PATH") or str(default_model()))
         parser.add_argument("--host", default=environment("ENGINE_HOST", "127.0.0.1"))
         parser.add_argument("--port", type=int, default=environment("ENGINE_PORT", DEFAULT_PORT), help="0: any free")
-        parser.add_argument("--slots", type=int, default=environment("ENGINE_SLOTS", 4), help="answers at a time")
+        parser.add_argument("--slots", type=int, default=environment("ENGINE_SLOTS"), help="answers at a time")
         parser.add_argument(
-            "--context", type=int, default=environment("ENGINE_CONTEXT", 8192), help="tokens, shared by the slots"
+            "--context",
+            type=int,
+            default=environment("ENGINE_CONTEXT"),
+            help="tokens; of llama.cpp shared by the slots, of vLLM for each, by default all the model has",
         )
         parser.add_argument("--threads", type=int, default=environment("ENGINE_THREADS", default_threads()))
         parser.add_argument("--allow-remote", action="store_true", help="serve beyond this machine; there is no login")
+        parser.add_argument("--install", action="store_true", help="vLLM: only make its environment (gigabytes)")
+        parser.add_argument("--cpu", action="store_true", default=not vllm_worker.has_gpu(), help="vLLM: its CPU build")
+        parser.add_argument("--engine-args", default="", help='vLLM: more of its own, as "--tensor-parallel-size 2"')
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["kind"] == "vllm":
+            if options["install"]:
+                print(f"engine: vLLM is in {vllm_worker.install(options['cpu'])}")
+                return
+            check_address(options)
+            vllm_worker.serve(options)
+        options["slots"] = SLOTS if options["slots"] is None else options["slots"]
+        options["context"] = CONTEXT_TOKENS if options["context"] is None else options["context"]
+        options["model_path"] = options["model"] or options["model_path"]
         check(options)
         woken = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -125,6 +146,11 @@ def check(options: dict[str, Any]) -> None:
         if options[name] < low:
             raise CommandError(f"--{name} must be at least {low}, not {options[name]}")
     check_model(Path(options["model_path"]))
+    check_address(options)
+
+
+def check_address(options: dict[str, Any]) -> None:
+    """That it may be listened on, and can."""
     host, port = options["host"], options["port"]
     if not options["allow_remote"] and not is_loopback(host):
         raise CommandError(

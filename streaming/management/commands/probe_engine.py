@@ -1,0 +1,81 @@
+"""Owns the command that finds out what an engine can do and writes it into its row."""
+
+import asyncio
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from streaming.engine.base import Engine as Wire
+from streaming.engine.base import EngineError
+from streaming.engine.probing import QUESTION, Probe, Trial
+from streaming.engine.prompt import PromptError, render_prompt
+from streaming.engine.registry import bundle_for
+from streaming.engine.tokenizer import TokenizerError
+from streaming.models import Engine
+from streaming.models.ids import response_id
+from streaming.protocol.dialects import OPENAI_CHAT
+from streaming.protocol.end_state import ENGINE_FAILED, FINISHED, STOPPED, End, decide
+from streaming.store import probes, threads
+
+WORDS = {True: "yes", False: "no", None: "unknown"}
+
+
+class Command(BaseCommand):
+    """``manage.py probe_engine NAME``"""
+
+    help = "Ask an engine a few small questions, print what it can do, and store that in its row."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="as add_engine printed it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        row = Engine.objects.filter(name=options["name"]).first()
+        if row is None:
+            raise CommandError(f"there is no engine {options['name']!r}")
+        try:
+            found = asyncio.run(probed(row))
+        except EngineError as error:
+            raise CommandError(f"{row.name}: {error.message}") from None
+        except (TokenizerError, PromptError) as error:
+            raise CommandError(f"{row.name}: {error}") from None
+        for name, value in found.items():
+            self.stdout.write(f"{name}: {WORDS[value] if value is None or isinstance(value, bool) else value}")
+        self._store(row, found)
+
+    def _store(self, row: Engine, found: dict[str, Any]) -> None:
+        fields = {"capabilities": found, "probed_at": timezone.now()}
+        context_tokens = found["context_tokens"]
+        if context_tokens is not None and context_tokens < row.context_tokens:
+            self.stdout.write(f"the row's context is {row.context_tokens} tokens; now {context_tokens}")
+            fields["context_tokens"] = context_tokens
+        Engine.objects.filter(pk=row.pk).update(**fields)
+
+
+async def probed(row: Engine) -> dict[str, Any]:
+    """What the engine can do; each generation has its row."""
+    prompt_ids = render_prompt(bundle_for(row), QUESTION)
+
+    async def run(trial: Trial, engine: Wire) -> None:
+        await trial.run(engine)
+        limit, figures = trial.request.sampling.max_tokens, figures_of(trial, len(prompt_ids))
+        await threads.write(probes.record, row, OPENAI_CHAT, limit, end_of(trial), figures)
+
+    return await Probe(row, prompt_ids, run, lambda: f"{response_id()}-1").capabilities()
+
+
+def end_of(trial: Trial) -> End:
+    if trial.error is not None:
+        return decide(None, ENGINE_FAILED, trial.error.reason, trial.error.message)
+    if trial.leave_after is not None:
+        return decide(None, STOPPED, "admin")
+    return decide(None, FINISHED, trial.outputs[-1].finish_reason or "")
+
+
+def figures_of(trial: Trial, prompt_tokens: int) -> dict[str, Any]:
+    usage = trial.usage
+    reported = usage.completion_tokens if usage else None
+    counts = {"generated_tokens": max(trial.tokens, reported or 0), "completion_tokens": trial.tokens}
+    prompt = usage.prompt_tokens if usage and usage.prompt_tokens is not None else prompt_tokens
+    return {**counts, "prompt_tokens": prompt, "ttft_ms": trial.first_token_ms, "usage_estimated": reported is None}

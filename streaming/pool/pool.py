@@ -1,0 +1,221 @@
+"""Owns who may use which engine: slots as leases, the choice among healthy ones, the queue. Knows no response row."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from streaming import models
+from streaming.engine.base import Engine, EngineError
+from streaming.store import engines, threads
+
+from .seat import Seat
+from .waiting import FairQueue, ServiceRate, Wish
+
+REFRESH_S = 2.0
+REMEMBERED_CONVERSATIONS = 10_000
+#: How much more of its slots the engine that knows a conversation may have in use than the emptiest.
+AFFINITY_SLACK = 0.5
+
+
+class UnknownModel(Exception):
+    """No enabled engine serves the model."""
+
+
+class Overloaded(Exception):
+    """The model's queue is full. ``retry_after_s`` follows from how fast it has been served lately."""
+
+    def __init__(self, retry_after_s: float, limit: int):
+        super().__init__(f"{limit} requests wait already")
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(slots=True)
+class Queue:
+    """A model's: who waits for it, and how fast it is served."""
+
+    waiting: FairQueue = field(default_factory=FairQueue)
+    rate: ServiceRate = field(default_factory=ServiceRate)
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to ask one engine, once. Tell it of every output: by that an engine's health is known."""
+
+    seat: Seat
+    has_output: bool = False
+
+    @property
+    def row(self) -> models.Engine:
+        return self.seat.row
+
+    @property
+    def engine(self) -> Engine:
+        return self.seat.engine
+
+    def progress(self, now: float) -> None:
+        """The engine gave something."""
+        self.seat.progress_at = now
+        if not self.has_output:
+            self.has_output = True
+            self.seat.health.succeeded()
+
+
+class Pool:
+    """The engines of this process. All methods belong to one event loop, whose seconds are its times.
+
+    ``processes`` share the engines: each has its part of every engine's slots.
+    """
+
+    def __init__(self, max_queued: int, processes: int = 1):
+        self._max_queued = max_queued
+        self._processes = max(1, processes)
+        self._seats: dict[int, Seat] = {}
+        self._queues: dict[str, Queue] = {}
+        self._served_by: OrderedDict[str, int] = OrderedDict()
+        self._refreshed_at = float("-inf")
+        self._refreshing = asyncio.Lock()
+
+    async def refresh(self, force: bool = False) -> None:
+        """Read the engine rows again if they may have changed. One that is gone or disabled gets nothing more."""
+        async with self._refreshing:
+            if not force and time.monotonic() - self._refreshed_at < REFRESH_S:
+                return
+            rows = {row.pk: row for row in await threads.run(engines.enabled)}
+            self._refreshed_at = time.monotonic()
+        for pk in self._seats.keys() - rows.keys():
+            del self._seats[pk]
+        for pk, row in rows.items():
+            self._seats.setdefault(pk, Seat(row, self._processes)).row = row
+        for model in list(self._queues):
+            self._serve(model)
+
+    async def rows(self) -> list[models.Engine]:
+        """The usable engines as they were at the last refresh."""
+        await self.refresh()
+        return [seat.row for seat in self._seats.values()]
+
+    async def row_for(self, model: str) -> models.Engine:
+        """An engine row of the model, for its tokenizer and context; raises UnknownModel."""
+        for row in await self.rows():
+            if row.model == model:
+                return row
+        raise UnknownModel(model)
+
+    def check_room(self, model: str, coming: int) -> None:
+        """Raises Overloaded when ``coming`` take every free slot and every place in the queue."""
+        now = asyncio.get_running_loop().time()
+        seats = self._of(model)
+        waiting = coming - sum(max(0, seat.slots - seat.leased) for seat in seats)
+        limit = self._max_queued * max(1, len(seats))
+        if waiting >= 0 and waiting >= limit:
+            slots = sum(seat.slots for seat in seats)
+            raise Overloaded(self._queue(model).rate.retry_after_s(waiting, slots, now), limit)
+
+    def others(self, model: str, than: Collection[int]) -> list[models.Engine]:
+        """The model's engines that are healthy, without those of these keys."""
+        now = asyncio.get_running_loop().time()
+        seats = self._of(model)
+        return [seat.row for seat in seats if seat.row.pk not in than and not seat.health.is_ejected(now)]
+
+    @asynccontextmanager
+    async def lease(self, model: str, wish: Wish) -> AsyncIterator[Lease]:
+        """A slot of the best engine of the model, waited for in turn with other users.
+
+        An EngineError that leaves it is put down to the engine.
+        """
+        seat = await self._acquire(model, wish)
+        lease = Lease(seat)
+        leased_at = asyncio.get_running_loop().time()
+        if seat.leased == 1:
+            seat.progress_at = leased_at
+        lasted_s: float | None = None
+        try:
+            yield lease
+            lasted_s = asyncio.get_running_loop().time() - leased_at
+        except EngineError as error:
+            self._blame(model, lease, error)
+            raise
+        except asyncio.CancelledError:
+            lasted_s = asyncio.get_running_loop().time() - leased_at
+            raise
+        finally:
+            self._release(model, seat, lasted_s)
+
+    def hung(self, model: str, lease: Lease) -> None:
+        """A timer fired over an engine that gives nothing."""
+        self._blame(model, lease, EngineError("upstream_lost", "nothing came"), at_once=False)
+
+    def _blame(self, model: str, lease: Lease, error: EngineError, at_once: bool | None = None) -> None:
+        if error.is_refusal:
+            return
+        if at_once is None:
+            # An engine that is gone refuses, or closes before it says anything: there is no need to try again.
+            at_once = error.reason == "upstream_lost" and not lease.has_output
+        loop = asyncio.get_running_loop()
+        health = lease.seat.health
+        if health.failed(loop.time(), at_once):
+            loop.call_at(health.ejected_until, self._serve, model)
+
+    def _queue(self, model: str) -> Queue:
+        return self._queues.setdefault(model, Queue())
+
+    def _of(self, model: str) -> list[Seat]:
+        return [seat for seat in self._seats.values() if seat.row.model == model]
+
+    def _best(self, model: str, wish: Wish) -> Seat | None:
+        now = asyncio.get_running_loop().time()
+        seats = [seat for seat in self._of(model) if not (wish.by_ids and seat.engine.renders_prompt)]
+        healthy = [seat for seat in seats if not seat.health.is_ejected(now)]
+        # An engine that just failed this request is not a good one to have at once: rather wait for a better.
+        healthy = [seat for seat in healthy if seat.row.pk not in wish.avoid] or healthy
+        if healthy:
+            wanted = [seat for seat in healthy if seat.free(now) > 0]
+        else:
+            # Nobody is better than these: to be refused by them is a quicker answer than to wait.
+            wanted = [seat for seat in seats if seat.leased < seat.slots]
+        best = min(wanted, key=lambda seat: (seat.is_stalled(now), seat.load), default=None)
+        known_by = self._served_by.get(wish.conversation)
+        known = next((seat for seat in wanted if seat.row.pk == known_by), None)
+        if best and known and not known.is_stalled(now) and known.load <= best.load + AFFINITY_SLACK:
+            return known
+        return best
+
+    async def _acquire(self, model: str, wish: Wish) -> Seat:
+        queue = self._queue(model)
+        seat = None if len(queue.waiting) else self._best(model, wish)
+        if seat is None:
+            seat = await self._wait(queue, model, wish)
+        else:
+            seat.leased += 1
+        if wish.conversation:
+            self._served_by[wish.conversation] = seat.row.pk
+            self._served_by.move_to_end(wish.conversation)
+            if len(self._served_by) > REMEMBERED_CONVERSATIONS:
+                self._served_by.popitem(last=False)
+        return seat
+
+    async def _wait(self, queue: Queue, model: str, wish: Wish) -> Seat:
+        place = queue.waiting.enter(wish)
+        self._serve(model)  # those before it may want what this one does not
+        try:
+            return await place.seat
+        except asyncio.CancelledError:
+            if place.seat.done() and not place.seat.cancelled():
+                self._release(model, place.seat.result(), None)
+            else:
+                queue.waiting.leave(place)
+            raise
+
+    def _release(self, model: str, seat: Seat, lasted_s: float | None) -> None:
+        seat.leased -= 1
+        if lasted_s is not None:
+            self._queue(model).rate.served(lasted_s)
+        self._serve(model)
+
+    def _serve(self, model: str) -> None:
+        waiting = self._queue(model).waiting
+        while seat := waiting.serve(lambda wish: self._best(model, wish)):
+            seat.leased += 1

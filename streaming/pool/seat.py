@@ -1,0 +1,44 @@
+"""Owns one engine as the pool sees it: its slots, those in use, its health and its progress. Chooses nothing."""
+
+from dataclasses import dataclass, field
+
+from streaming import models
+from streaming.engine.base import Engine
+from streaming.engine.registry import engine_for
+
+from .health import Health
+
+#: An engine that works on something and has given nothing for so long is taken last.
+STALLED_S = 10.0
+
+
+@dataclass(slots=True)
+class Seat:
+    """``share`` of the row's slots are this process's."""
+
+    row: models.Engine
+    processes: int = 1
+    leased: int = 0
+    progress_at: float = 0.0
+    health: Health = field(default_factory=Health)
+
+    @property
+    def slots(self) -> int:
+        """This process's part of the engine's slots."""
+        return max(1, self.row.slots // self.processes)
+
+    @property
+    def engine(self) -> Engine:
+        return engine_for(self.row)
+
+    @property
+    def load(self) -> float:
+        """The part of its slots that is in use."""
+        return self.leased / self.slots
+
+    def free(self, now: float) -> int:
+        """How many more it may take."""
+        return self.health.room(self.slots, now) - self.leased
+
+    def is_stalled(self, now: float) -> bool:
+        return self.leased > 0 and now - self.progress_at > STALLED_S

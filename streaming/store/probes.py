@@ -1,0 +1,28 @@
+"""Owns the rows of generations that no relay runs: those by which an engine is probed. Asks no engine."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from streaming.models import Engine, Response
+from streaming.protocol.end_state import End
+from streaming.protocol.events import ENDED, Event
+
+from . import log, responses
+from .responses import Ending, NewResponse
+
+POLICY = "abort"
+
+
+def record(row: Engine, dialect: str, max_tokens: int, end: End, figures: Mapping[str, Any]) -> Response:
+    """One generation that is over. Its row comes late: while it ran, one without a live owner would be an orphan."""
+    asked = {"max_tokens": max_tokens, "stop": [], "sampling": {}, "options": {}}
+    purpose = Response.Purpose.PROBE
+    with transaction.atomic():
+        new = NewResponse(None, purpose, dialect, row.model, POLICY, True, asked, prompt_ids=[], owner="")
+        response = responses.create(new)
+        Response.objects.filter(id=response.id).update(engine=row)
+        responses.end(response.id, response.epoch, 1, Ending(end, figures))
+        log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload(figures)))])
+    return response

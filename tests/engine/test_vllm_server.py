@@ -1,0 +1,221 @@
+"""The real vLLM, its CPU build: ids in and out, counts that are its counter, aborts that it proves itself.
+
+Only where VLLM_ENV names its environment: `manage.py run_engine --kind vllm --cpu --install` makes that.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from streaming.engine.anthropic import AnthropicEngine
+from streaming.engine.metrics_text import totals
+from streaming.engine.openai import OpenAIEngine
+from streaming.engine.prompt import render_prompt
+from streaming.engine.tokenizer import TokenizerBundle
+from streaming.engine.upstream import Upstream
+from streaming.engine.vllm import VllmEngine
+from tests.engine.conftest import ROOT, ask, broken, collect, shown, until
+
+START_S = 400
+SLOTS = 4
+SECRET = "lighthouse-7731"
+
+
+@pytest.fixture(scope="module")
+def vllm_model(demo_tokenizer):
+    """The demo model as vLLM loads it, made once for a machine."""
+    folder = Path(os.environ["VLLM_ENV"]) / "demo-model"
+    if not folder.exists():
+        python = folder.parent / "bin" / "python"
+        command = [str(python), "tests/engine/vllm_model.py", str(demo_tokenizer / "model.gguf"), str(folder)]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(vllm_model, tmp_path_factory):
+    """The server's URL and its log, started by the command and stopped as a supervisor would."""
+    log = tmp_path_factory.mktemp("vllm") / "log.txt"
+    command = [sys.executable, "manage.py", "run_engine", "--kind", "vllm", "--cpu", str(vllm_model), "--port", "0"]
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [*command, "--context", "2048", "--slots", str(SLOTS)], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT
+        )
+    give_up_at = time.monotonic() + START_S
+    while not (ready := re.search(r"engine: ready on (\S+), 4 slots of 2048 tokens", log.read_text())):
+        assert process.poll() is None, log.read_text()[-2000:]
+        assert time.monotonic() < give_up_at, log.read_text()[-2000:]
+        time.sleep(0.2)
+    yield ready.group(1), log
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) is not None
+
+
+@pytest.fixture
+async def vllm(server):
+    engine = VllmEngine(server[0], {})
+    yield engine
+    await engine.aclose()
+
+
+@pytest.fixture(scope="module")
+def bundle(demo_tokenizer):
+    return TokenizerBundle.load(demo_tokenizer)
+
+
+def ids(outputs):
+    return [token_id for output in outputs for token_id in output.token_ids]
+
+
+async def generated_total(url):
+    upstream = Upstream(url)
+    values = totals((await upstream.ask("/metrics")).decode())
+    await upstream.aclose()
+    return values["vllm:generation_tokens_total"]
+
+
+async def is_idle(engine):
+    load = await engine.load()
+    return load.running == load.waiting == 0
+
+
+def endless(max_tokens=1500, **fields):
+    """A request that the model does not end by itself."""
+    return ask([504, 665], max_tokens=max_tokens, logit_bias={2: -100.0, 0: -100.0}, **fields)
+
+
+async def test_it_is_ready_when_it_says_so_and_speaks_our_tokens(vllm, bundle):
+    assert await vllm.healthy() is True
+    assert await vllm.context_tokens() == 2048
+    text = "Tokens of Café ☕, चाय and\n\n    some_code(1234);"
+    assert await vllm.tokenize(text) == bundle.vocabulary.encode(text)
+
+
+async def test_ids_give_the_text_that_its_chat_endpoints_give(server, vllm, bundle):
+    request = ask(text=f"Name three colours. {SECRET}", max_tokens=12, temperature=0)
+    prompt = render_prompt(bundle, request.messages)
+    outputs = await collect(vllm, ask(prompt, max_tokens=12, temperature=0))
+    assert (outputs[-1].finish_reason, outputs[-1].usage.completion_tokens) == ("length", 12)
+    assert len(ids(outputs)) == 12
+    assert outputs[-1].usage.prompt_tokens == len(prompt)
+    text = bundle.tokenizer.decode(ids(outputs))
+    name = Path(os.environ["VLLM_ENV"]) / "demo-model"
+    continuous = {"continuous_usage": True}
+    for engine in (
+        OpenAIEngine(f"{server[0]}/v1", name.name, {}, continuous),
+        AnthropicEngine(server[0], name.name, {}, {}),
+    ):
+        answer = await collect(engine, request)
+        assert shown(answer) == text
+        assert sum(output.token_count for output in answer) == 12
+        assert answer[-1].usage.prompt_tokens == len(prompt)
+        await engine.aclose()
+
+
+async def test_an_answer_ends_by_itself_and_its_end_is_counted(vllm, bundle):
+    prompt = render_prompt(bundle, [{"role": "user", "content": "Say hi."}])
+    outputs = await collect(vllm, ask(prompt, max_tokens=200, temperature=0))
+    assert outputs[-1].finish_reason == "stop"
+    assert outputs[-1].usage.completion_tokens == len(ids(outputs))
+
+
+async def test_in_decode_an_abort_is_proven_within_a_second_and_counts_exactly(server, vllm):
+    await until(lambda: is_idle(vllm))
+    before = await generated_total(server[0])
+    request = endless()
+    async with aclosing(vllm.generate(request)) as outputs:
+        seen = [await anext(outputs) for _ in range(4)]
+    async with asyncio.timeout(1):
+        assert await vllm.abort_proven(request) is True
+    usage = await vllm.usage_at_abort(request)
+    assert usage.completion_tokens >= len(ids(seen))
+    await until(lambda: is_idle(vllm))
+    assert await generated_total(server[0]) - before == usage.completion_tokens
+
+
+async def test_one_that_waits_for_a_slot_is_aborted_and_the_others_stay_exact(server, vllm):
+    await until(lambda: is_idle(vllm))
+    before = await generated_total(server[0])
+    running = [asyncio.create_task(collect(vllm, endless(40))) for _ in range(SLOTS)]
+    await until(lambda: works_on(vllm, SLOTS, 0))
+    request = endless()
+    waiting = asyncio.create_task(collect(vllm, request))
+    await until(lambda: works_on(vllm, SLOTS, 1))
+    waiting.cancel()
+    async with asyncio.timeout(1):
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert await vllm.abort_proven(request) is True
+    assert (await vllm.usage_at_abort(request)).completion_tokens == 0
+    answers = await asyncio.gather(*running)
+    assert [len(ids(answer)) for answer in answers] == [40] * SLOTS
+    await until(lambda: is_idle(vllm))
+    assert await generated_total(server[0]) - before == 40 * SLOTS
+
+
+async def works_on(vllm, running, waiting):
+    load = await vllm.load()
+    return (load.running, load.waiting) == (running, waiting)
+
+
+async def test_in_prefill_and_before_the_headers_an_abort_leaves_nothing_running(vllm):
+    prompt = [4093 + nth % 1000 for nth in range(1900)]
+    for wait_s in (0, 0.02, 0.1):
+        request = ask(prompt, max_tokens=100)
+        task = asyncio.create_task(collect(vllm, request))
+        await asyncio.sleep(wait_s)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if wait_s:
+            await vllm.abort_proven(request)
+        await until(lambda: is_idle(vllm), 5)
+
+
+async def test_a_successor_aborts_by_the_attempts_name(server, vllm):
+    successor = VllmEngine(server[0], {})
+    task = asyncio.create_task(collect(vllm, endless(response_id="resp_paused")))
+    await until(lambda: works_on(vllm, 1, 0))
+    async with asyncio.timeout(1):
+        await successor.abort("resp_paused-1")
+        outputs = await task
+    assert outputs[-1].finish_reason == "abort"
+    assert outputs[-1].usage.completion_tokens == len(ids(outputs))
+    await successor.aclose()
+    again = await collect(vllm, endless(3, response_id="resp_paused"))
+    assert len(ids(again)) == 3, "the name can be used again"
+
+
+async def test_carrying_on_goes_on_behind_what_was_generated(vllm, bundle):
+    prompt = render_prompt(bundle, [{"role": "user", "content": "Count from one to ten."}])
+    first = ids(await collect(vllm, ask(prompt, max_tokens=6, temperature=0)))
+    second = await collect(vllm, ask([*prompt, *first], max_tokens=6, temperature=0))
+    assert second[-1].usage.prompt_tokens == len(prompt) + 6
+    assert ids(second) != first
+
+
+async def test_an_answer_can_be_held_to_a_schema(vllm, bundle):
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+    prompt = render_prompt(bundle, [{"role": "user", "content": "JSON, please."}])
+    outputs = await collect(vllm, ask(prompt, max_tokens=60, temperature=0, json_schema=schema))
+    assert json.loads(bundle.tokenizer.decode(ids(outputs)))["a"] in (1, 2)
+
+
+async def test_a_prompt_that_is_too_long_is_an_error_although_its_status_is_200(vllm):
+    _, error = await broken(vllm, ask([504] * 3000))
+    assert (error.reason, error.status) == ("upstream_error", None)
+    _, error = await broken(vllm, ask([10**6]))
+    assert error.reason == "upstream_error"
+    assert await vllm.healthy() is True
+
+
+def test_no_prompt_stands_in_its_log(server):
+    """SF06."""
+    assert SECRET not in server[1].read_text()
