@@ -9,6 +9,13 @@ FINISHED, TRUNCATED, ERRORED = "finished", "truncated", "errored"
 #: Ends that leave a part of an answer that is right as far as it goes; after the other ones something is wrong.
 _CUT_SHORT = frozenset({"cancelled", "abandoned", "truncated"})
 _FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_STOP_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
 
 
 class Verdict(NamedTuple):
@@ -28,7 +35,7 @@ _LOST = Verdict(TRUNCATED, resume=True)
 
 
 def verdict(data: Iterable[str]) -> Verdict:
-    """Judge a stream by the ``data`` of all its events, of chat completions or of responses, once it has closed.
+    """Judge a stream by the ``data`` of all its events, of any of the three dialects, once it has closed.
 
     A clean close proves nothing: only an event that says so ends an answer.
     """
@@ -71,6 +78,8 @@ def _failed(what: Mapping[str, Any]) -> Verdict:
 
 
 def _finish_reason(body: Mapping[str, Any]) -> str | None:
+    if body.get("type") == "message_delta":
+        return _STOP_REASONS.get(_mapping(body.get("delta")).get("stop_reason", ""))
     for choice in body.get("choices") or ():
         reason = _mapping(choice).get("finish_reason")
         if isinstance(reason, str):

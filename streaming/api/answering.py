@@ -4,33 +4,35 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from streaming import ownership
+from streaming.admission import TooMany
 from streaming.journal import Tail
 from streaming.models import Response
 from streaming.ownership.adoption import adopt_or_end
 from streaming.ownership.ask import Ask, Refused
 from streaming.ownership.start import check, start
-from streaming.protocol.cursor import CursorError, parse_last_event_id
 from streaming.protocol.dialects import encoder_for
-from streaming.protocol.dialects.base import Head
 from streaming.protocol.policy import Policy, PolicyError, parse_policy
 from streaming.reader import Reader
-from streaming.store import log, responses, threads
+from streaming.store import responses, threads
 from streaming.store.responses import ConversationBusy, KeyTaken
 
 from . import refusals
-from .auth import credential
+from .auth import caller, credential
 from .errors import ApiError, deleted
 from .handover import BodyHandover, StreamHandover
+from .response_body import asked_of, head, response_body
 
 BeforePrompt = Callable[[Ask], Awaitable[Ask]]
 
 KEY_CHARS = 200
+READERS_RETRY_S = 5.0
 STREAM_HEADERS = {
     "Cache-Control": "no-cache, no-transform",
     "X-Accel-Buffering": "no",
@@ -90,7 +92,10 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: BeforeP
         raise ApiError(409, "another answer of this conversation is running", code="conversation_busy") from None
     except Refused as refused:
         raise refusals.as_error(refused) from None
-    return _hand_over(request, response, tail, cursor=0, stream=ask.stream)
+    if ask.detached:
+        return await started(response)
+    asked = (ask.kept or {}).get("asked")
+    return _hand_over(request, response, tail, cursor=0, stream=ask.stream, dialect=ask.dialect, asked=asked)
 
 
 async def _known(ask: Ask) -> Response | None:
@@ -105,78 +110,90 @@ async def _attach(request: HttpRequest, ask: Ask, known: Response) -> HttpRespon
             code="idempotency_key_reused",
             param="Idempotency-Key",
         )
-    return await follow(request, known, cursor=0, stream=ask.stream)
+    if ask.detached:
+        return await started(known)
+    return await follow(request, known, cursor=0, stream=ask.stream, dialect=ask.dialect)
 
 
-async def follow(request: HttpRequest, response: Response, *, cursor: int, stream: bool) -> HttpResponse:
-    """Answer with a stored or running response, from a cursor on."""
+async def started(response: Response) -> HttpResponse:
+    """The response as it stands, for a caller who will come back for it."""
+    answer = JsonResponse(await response_body(response))
+    answer.headers["X-Response-ID"] = response.id
+    return answer
+
+
+async def follow(
+    request: HttpRequest,
+    response: Response,
+    *,
+    cursor: int,
+    stream: bool,
+    dialect: str | None = None,
+    starting_after: int = 0,
+) -> HttpResponse:
+    """Answer with a stored or running response, from a cursor on; ``dialect`` where it is not that of its creation.
+
+    ``starting_after`` is the last number of the responses dialect that the caller has.
+    """
     owner = ownership.current()
     await owner.launched(response.id)
     if owner.is_orphan(response):
         await adopt_or_end(owner, response, reader_waits=True)
-    return _hand_over(request, response, owner.tail(response.id), cursor=cursor, stream=stream)
+    asked = await asked_of(response)
+    try:
+        # Nothing is awaited from here to the reader's place.
+        owner.readers.check(caller(request).user.pk, response.id)
+    except TooMany as full:
+        raise refusals.as_error(Refused(429, "rate_limited", str(full), retry_after_s=READERS_RETRY_S)) from None
+    return _hand_over(
+        request,
+        response,
+        owner.tail(response.id),
+        cursor=cursor,
+        stream=stream,
+        dialect=dialect or response.dialect,
+        asked=asked,
+        starting_after=starting_after,
+    )
 
 
 def _hand_over(
-    request: HttpRequest, response: Response, tail: Tail | None, *, cursor: int, stream: bool
+    request: HttpRequest,
+    response: Response,
+    tail: Tail | None,
+    *,
+    cursor: int,
+    stream: bool,
+    dialect: str,
+    asked: Mapping[str, Any] | None,
+    starting_after: int = 0,
 ) -> HttpResponse:
     """Leave a reader for the wrapper around Django and return what gives it headers."""
     owner = ownership.current()
-    encoder = encoder_for(response.dialect, head(response))
+    encoder = encoder_for(dialect, head(response, asked), starting_after)
     reader = Reader(
         response.id,
         encoder,
         tail=tail,
         journal=owner.journal,
-        presence=owner.presence if response.end_state is None else None,
+        presence=owner.company.presence if owner.company and response.end_state is None else None,
+        owner=response.owner,
+        follow_poll_s=settings.FOLLOW_POLL_S,
         heartbeat_s=settings.HEARTBEAT_S,
         cursor=cursor,
     )
     ownership.guards().let_in(reader, credential(request))
+    closing = ExitStack()
+    closing.enter_context(owner.readers.place(caller(request).user.pk, response.id))
+    closing.callback(reader.close)
     handover: StreamHandover | BodyHandover
     if stream:
-        handover = StreamHandover(reader, encoder, early_s=settings.EARLY_HEADERS_S, refuses=cursor == 0)
+        handover = StreamHandover(reader, encoder, closing, early_s=settings.EARLY_HEADERS_S, refuses=cursor == 0)
     else:
-        handover = BodyHandover(reader, encoder)
+        handover = BodyHandover(reader, encoder, closing)
     request.scope["handover"] = handover  # type: ignore[attr-defined]
     answer = HttpResponse(content_type="text/event-stream; charset=utf-8" if stream else "application/json")
     answer.headers["X-Response-ID"] = response.id
     for name, value in STREAM_HEADERS.items() if stream else ():
         answer.headers[name] = value
     return answer
-
-
-def head(response: Response) -> Head:
-    """What an encoder needs to know of a response besides its events."""
-    return Head(
-        response_id=response.id,
-        model=response.model,
-        created_s=int(response.created_at.timestamp()),
-        include_usage=bool(response.request.get("options", {}).get("include_usage")),
-        conversation_id=response.conversation_id,
-        message_id=response.message_id,
-        user_message_id=response.message.parent_id if response.message else None,
-    )
-
-
-async def cursor_of(request: HttpRequest, response: Response, starting_after: str | None) -> int:
-    """The cursor that ``Last-Event-ID`` or ``?starting_after=`` names, checked against the log; raises ApiError."""
-    given = request.headers.get("Last-Event-ID")
-    param = "Last-Event-ID" if given is not None else "starting_after"
-    given = given if given is not None else starting_after
-    if given is None:
-        return 0
-    try:
-        position = parse_last_event_id(given, response.id)
-    except CursorError as error:
-        raise ApiError(400, f"{param}: {error}", code="invalid_request", param=param) from None
-    if position.seq == 0:
-        return 0
-    epoch, last_seq = await threads.run(log.position, response.id, position.seq)
-    if epoch is None:
-        message, code = f"the log ends at {last_seq} (got {position.seq})", "future_event"
-    elif position.epoch is not None and position.epoch != epoch:
-        message, code = "the log has changed; read it from the start", "log_changed"
-    else:
-        return position.seq
-    raise ApiError(409, f"{param}: {message}", code=code, param=param, extra={"last_seq": last_seq})

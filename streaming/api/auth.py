@@ -11,7 +11,7 @@ from ninja.utils import check_csrf
 
 from streaming.models import ApiKey
 from streaming.ownership.guards import Credential
-from streaming.store import access
+from streaming.store import access, threads
 
 from . import refusals
 from .errors import ApiError
@@ -20,6 +20,8 @@ REFUSALS = {
     "key_expired": "this API key has expired",
     "key_revoked": "this API key was revoked",
 }
+
+_find_key = sync_to_async(threads.reading(access.find_key), thread_sensitive=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def credential(request: HttpRequest) -> Credential:
 
 
 class BearerAuth(AuthBase):
-    """``Authorization: Bearer sk-…``. The only place that reads keys."""
+    """``Authorization: Bearer sk-…``, or ``x-api-key`` as Anthropic's clients do. The only place that reads keys."""
 
     openapi_type = "http"
     openapi_scheme = "bearer"
@@ -55,8 +57,10 @@ class BearerAuth(AuthBase):
     async def __call__(self, request: HttpRequest) -> Caller:
         key = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
         if key is None:
+            key = request.META.get("HTTP_X_API_KEY")
+        if key is None:
             raise _unauthorized("send your API key as Authorization: Bearer sk-…", "missing_api_key")
-        found = await sync_to_async(access.find_key, thread_sensitive=True)(key)
+        found = await _find_key(key)
         if found is None:
             raise _unauthorized("this API key is not valid", "invalid_api_key")
         if found.state != "valid":

@@ -6,14 +6,10 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from streaming import ownership
-from streaming.models import Response
-from streaming.ownership.ask import Ask
 from streaming.protocol.dialects import OPENAI_CHAT
-from streaming.protocol.policy import ABORT
 
-from .answering import attach_or_start, fingerprint, idempotency_key, policy
-from .auth import caller
-from .chat_schema import ChatRequest
+from .asking import answer, ask_of
+from .chat_schema import IGNORED, ChatRequest
 
 router = Router()
 
@@ -21,25 +17,9 @@ router = Router()
 @router.post("/chat/completions", response={200: dict[str, Any]})
 async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
     """A model's answer, streamed or whole."""
-    asker = caller(request)
-    include_usage = bool(body.stream_options and body.stream_options.include_usage)
-    ask = Ask(
-        user_id=asker.user.pk,
-        api_key_id=asker.api_key_id,
-        purpose=Response.Purpose.API,
-        dialect=OPENAI_CHAT,
-        stream=body.stream,
-        model=body.model,
-        messages=[message.plain() for message in body.messages],
-        policy=policy(request, ABORT),
-        max_tokens=body.limit_tokens,
-        stops=body.stops,
-        sampling=body.sampling(),
-        options={"include_usage": include_usage},
-        idempotency_key=idempotency_key(request),
-        request_sha256=fingerprint(body.model_dump()),
-    )
-    return await attach_or_start(request, ask)
+    options = {"include_usage": bool(body.stream_options and body.stream_options.include_usage)}
+    messages = [message.plain() for message in body.messages]
+    return await answer(request, ask_of(request, body, messages, OPENAI_CHAT, options=options), body, IGNORED)
 
 
 @router.get("/models", response=dict[str, Any])

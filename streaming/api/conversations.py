@@ -4,6 +4,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja import Router, Status
 
 from streaming import ownership
@@ -112,11 +113,11 @@ def _message(turn: store.Turn) -> MessageOut:
         role=turn.message.role,
         text=turn.text,
         created_at=turn.message.created_at,
-        response=_response(turn.response, turn.position) if turn.response else None,
+        response=_response(turn.response, turn) if turn.response else None,
     )
 
 
-def _response(response: Response, position: tuple[int, int] | None) -> ResponseOut:
+def _response(response: Response, turn: store.Turn) -> ResponseOut:
     ended_at = response.ended_at
     return ResponseOut(
         id=response.id,
@@ -135,7 +136,9 @@ def _response(response: Response, position: tuple[int, int] | None) -> ResponseO
         ttft_ms=response.ttft_ms,
         duration_ms=(ended_at - response.created_at).total_seconds() * 1000 if ended_at else None,
         stop=_stop(response),
-        last_event_id=format_event_id(response.id, *position) if position else None,
+        last_event_id=format_event_id(response.id, *turn.position) if turn.position else None,
+        output=turn.output,
+        age_ms=None if response.end_state else (timezone.now() - response.created_at).total_seconds() * 1000,
     )
 
 

@@ -12,7 +12,7 @@ from django.core.exceptions import (
     RequestDataTooBig,
     SuspiciousOperation,
 )
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from ninja import NinjaAPI
@@ -122,7 +122,7 @@ def install(api: NinjaAPI) -> None:
     for malformed in (BadRequest, SuspiciousOperation, MultiPartParserError):
         api.add_exception_handler(malformed, lambda request, error: error_response(400, "the request is malformed"))
     api.add_exception_handler(ObjectDoesNotExist, lambda request, error: error_response(404, "it was deleted"))
-    for unavailable in (OperationalError, InterfaceError):
+    for unavailable in (OperationalError, InterfaceError, InternalError):
         api.add_exception_handler(unavailable, _on_storage_trouble)
     api.add_exception_handler(RequestDataTooBig, lambda request, error: body_too_large(request).response())
     api.add_exception_handler(Exception, _on_bug)
@@ -144,6 +144,11 @@ def _on_http_error(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _on_storage_trouble(request: HttpRequest, error: Any) -> HttpResponse:
     logger.warning("%s %s: the database is not available: %s", request.method, request.path, error)
+    return storage_unavailable()
+
+
+def storage_unavailable() -> JsonResponse:
+    """503 while the database refuses, fails or hangs."""
     headers = {"Retry-After": STORAGE_RETRY_S}
     return error_response(503, "the server cannot store anything just now", code="storage", headers=headers)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 from chatsite.handover import Answer
@@ -21,7 +22,7 @@ JSON_HEADERS = ((b"content-type", b"application/json"),)
 #: Somebody wanted this end: a stream says it in band, also as its first event.
 NO_FAILURE = frozenset({CANCELLED, ABANDONED})
 #: The status of a failure that is known before the first byte, by end state and, where it differs, reason.
-STATUS = {CANCELLED: 409, ERRORED: 502, TIMED_OUT: 504, TRUNCATED: 502}
+STATUS = {CANCELLED: 409, ABANDONED: 409, ERRORED: 502, TIMED_OUT: 504, TRUNCATED: 502}
 STATUS_OF_REASON = {"queue": 503, "storage": 503, "internal": 500}
 RETRY_AFTER = (b"retry-after", b"5")
 
@@ -32,21 +33,24 @@ class StreamHandover:
     With ``refuses`` a response that fails before its first output is answered with the failure's status.
     """
 
-    def __init__(self, reader: Reader, encoder: Encoder, *, early_s: float, refuses: bool):
+    def __init__(self, reader: Reader, encoder: Encoder, closing: ExitStack, *, early_s: float, refuses: bool):
         self._reader = reader
         self._encoder = encoder
+        self._closing = closing
         self._early_s = early_s
         self._refuses = refuses
 
     async def opening(self) -> Answer | AsyncIterator[bytes]:
-        """Wait for the first stored event, the end, or ``early_s``."""
+        """Wait for the first stored event, the end, or ``early_s``; who comes back has seen that there is one."""
+        if not self._refuses:
+            return self._frames(is_silent=True)
         try:
             async with asyncio.timeout(self._early_s):
                 first = await self._reader.first()
         except TimeoutError:
             return self._frames(is_silent=True)
-        if self._refuses and first and first.kind == ENDED and first.payload["end_state"] not in NO_FAILURE:
-            return failure_answer(first) or self._frames(is_silent=False)
+        if first and first.kind == ENDED and first.payload["end_state"] not in NO_FAILURE:
+            return failure_answer(first, self._encoder) or self._frames(is_silent=False)
         return self._frames(is_silent=False)
 
     async def _frames(self, is_silent: bool) -> AsyncIterator[bytes]:
@@ -65,32 +69,34 @@ class StreamHandover:
 
     def close(self) -> None:
         """Leave the tail; the policy decides what becomes of the response."""
-        self._reader.close()
+        self._closing.close()
 
 
 class BodyHandover:
     """The whole answer as one JSON body, once it has ended."""
 
-    def __init__(self, reader: Reader, encoder: Encoder):
+    def __init__(self, reader: Reader, encoder: Encoder, closing: ExitStack):
         self._reader = reader
         self._encoder = encoder
+        self._closing = closing
 
     async def opening(self) -> Answer:
         """Wait for the end."""
         events = await self._reader.all()
         if not events:
-            return _json(503, error_body(503, "the server is stopping; ask again", code="unavailable"), RETRY_AFTER)
-        if answer := failure_answer(events[-1]):
+            body = error_body(503, "the server is stopping; ask again", code="unavailable")
+            return _failure(self._encoder, 503, body)
+        if answer := failure_answer(events[-1], self._encoder):
             return answer
         self._reader.delivered_all(events)
         return _json(200, self._encoder.body(events))
 
     def close(self) -> None:
         """Leave the tail; the policy decides what becomes of the response."""
-        self._reader.close()
+        self._closing.close()
 
 
-def failure_answer(ended: Event) -> Answer | None:
+def failure_answer(ended: Event, encoder: Encoder) -> Answer | None:
     """The JSON answer for a response that ended without completing; None when it completed."""
     end_state, end_reason = ended.payload["end_state"], ended.payload["end_reason"]
     if end_state == COMPLETED:
@@ -100,7 +106,12 @@ def failure_answer(ended: Event) -> Answer | None:
     message = error.get("message") or f"The response ended {end_state} ({end_reason})."
     extra = {"end_state": end_state, "end_reason": end_reason, "usage": ended.payload.get("usage")}
     body = error_body(status, message, code=error.get("code") or end_state, extra=extra)
-    return _json(status, body, *([RETRY_AFTER] if status == 503 else []))
+    return _failure(encoder, status, body)
+
+
+def _failure(encoder: Encoder, status: int, body: dict[str, Any]) -> Answer:
+    shown, body = encoder.failure(status, body)
+    return _json(shown, body, *([RETRY_AFTER] if status == 503 else []))
 
 
 def _json(status: int, body: dict[str, Any], *headers: tuple[bytes, bytes]) -> Answer:

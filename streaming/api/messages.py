@@ -1,7 +1,7 @@
 """Owns POST /api/conversations/{id}/messages: a question, or an answer made again. History comes from the database."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,6 +21,7 @@ from .answering import attach_or_start, fingerprint, idempotency_key, policy
 from .auth import caller
 from .errors import ApiError
 from .schemas import StrictBody
+from .tool_schema import Tools, check_choice
 
 router = Router()
 
@@ -28,7 +29,11 @@ MessageId = Annotated[str, StringConstraints(max_length=40)]
 
 
 class NewMessage(StrictBody):
-    """New user text, or ``regenerate``: the user message to answer again."""
+    """New user text, or ``regenerate``: the user message to answer again.
+
+    ``parent`` is the message that the text answers: null puts it at the conversation's root, beside its first one;
+    without the field it goes below the newest. ``tools`` are shown when called, never run.
+    """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=400_000)] | None = None
     regenerate: MessageId | None = None
@@ -36,13 +41,20 @@ class NewMessage(StrictBody):
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=2**31)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    tools: Tools | None = None
 
     @model_validator(mode="after")
     def one_of_two(self) -> "NewMessage":
         """Either a question or an answer made again."""
         if (self.text is None) == (self.regenerate is None):
             raise ValueError("send either text or regenerate")
+        check_choice(self.all_tools, "auto")
         return self
+
+    @property
+    def all_tools(self) -> list[dict[str, Any]]:
+        """The tools as templates know them."""
+        return [tool.plain() for tool in self.tools or ()]
 
 
 @router.post("/conversations/{conversation_id}/messages")
@@ -62,6 +74,7 @@ async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -
         max_tokens=body.max_tokens,
         sampling={} if body.temperature is None else {"temperature": body.temperature},
         idempotency_key=idempotency_key(request),
+        tools=body.all_tools,
         request_sha256=fingerprint({"conversation": conversation_id, **body.model_dump()}),
         conversation_id=conversation_id,
         question=body.text,
@@ -98,7 +111,8 @@ async def _parent(conversation: Conversation, body: NewMessage) -> str | None:
     if body.regenerate is not None:
         given, param, wanted = body.regenerate, "regenerate", Message.Role.USER
     if given is None:
-        return await threads.run(history.newest, conversation.id)
+        at_root = body.regenerate is None and param in body.model_fields_set
+        return None if at_root else await threads.run(history.newest, conversation.id)
     role = await threads.run(history.role_of, conversation.id, given)
     if role != wanted:
         raise ApiError(

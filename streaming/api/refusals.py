@@ -14,7 +14,7 @@ from django.utils.decorators import async_only_middleware
 
 from streaming.models import ApiKey, Response
 from streaming.ownership.ask import Refused
-from streaming.protocol.dialects import OPENAI_CHAT, OPENAI_RESPONSES
+from streaming.protocol.dialects import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES
 from streaming.protocol.end_state import REFUSED, decide
 from streaming.store import responses, threads
 from streaming.store.responses import NewResponse
@@ -35,6 +35,9 @@ REASONS = {
     "key_revoked": "key_revoked",
     "key_expired": "key_expired",
 }
+
+#: The API's paths that ask for an answer, and the dialect of each.
+ASKING = {"/v1/chat/completions": OPENAI_CHAT, "/v1/responses": OPENAI_RESPONSES, "/v1/messages": ANTHROPIC}
 
 _written: Counter[tuple[int, int]] = Counter()
 
@@ -64,9 +67,7 @@ def recorder(get_response: Any) -> Any:
 
 def asks_for_answer(request: HttpRequest) -> bool:
     """Whether the request would have started a response."""
-    return request.method == "POST" and (
-        request.path == "/v1/chat/completions" or request.path.startswith("/api/conversations/")
-    )
+    return request.method == "POST" and (request.path in ASKING or request.path.startswith("/api/conversations/"))
 
 
 async def record(request: HttpRequest, user_id: int, api_key_id: int | None, refused: ApiError) -> None:
@@ -85,7 +86,7 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
         user_id=user_id,
         api_key_id=api_key_id,
         purpose=Response.Purpose.API if is_api else Response.Purpose.CHAT,
-        dialect=OPENAI_CHAT if is_api else OPENAI_RESPONSES,
+        dialect=ASKING.get(request.path, OPENAI_RESPONSES),
         model=model[:200] if isinstance(model, str) else "",
         policy="abort",
         stream=(isinstance(body, dict) and body.get("stream") is True) or not is_api,

@@ -1,4 +1,4 @@
-"""Owns reading, following and stopping a response, alike for keys and for the page. Starts none."""
+"""Owns following and stopping a response, alike for keys and for the page. Starts none."""
 
 from typing import Any
 
@@ -9,20 +9,23 @@ from ninja import Router, Status
 from streaming import ownership
 from streaming.models import Response
 from streaming.ownership.stop import stop
-from streaming.protocol.dialects import OPENAI_CHAT, OPENAI_RESPONSES
+from streaming.protocol.dialects import ENCODERS, OPENAI_CHAT, OPENAI_RESPONSES
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import responses, threads
 from streaming.store.responses import KeyTaken, NewResponse
 
-from .answering import cursor_of, follow, idempotency_key
+from .answering import follow, idempotency_key
 from .auth import caller
 from .errors import ApiError, deleted
+from .position import cursor_of
+from .response_body import described, response_body
 
 v1_router = Router()
 page_router = Router()
 
 
-async def _found(request: HttpRequest, response_id: str) -> Response:
+async def found(request: HttpRequest, response_id: str) -> Response:
+    """The caller's response; raises ApiError, alike for unknown ones and for somebody else's."""
     response = await threads.run(responses.get, response_id, caller(request).user.pk)
     if response is None:
         raise ApiError(404, "there is no such response", code="not_found")
@@ -49,41 +52,49 @@ async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
     return await _stopped(request, response)
 
 
-@v1_router.get("/responses/{response_id}", response=dict[str, Any])
 @page_router.get("/responses/{response_id}", response=dict[str, Any])
 async def retrieve(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """A response's state, end and usage."""
-    return described(await _found(request, response_id))
+    return described(await found(request, response_id))
 
 
 @v1_router.get("/responses/{response_id}/stream")
 @page_router.get("/responses/{response_id}/stream")
-async def stream(request: HttpRequest, response_id: str, starting_after: str | None = None) -> HttpResponse:
-    """The response's stream, from a cursor on: what was stored, then what comes."""
-    response = await _found(request, response_id)
+async def stream(
+    request: HttpRequest, response_id: str, starting_after: str | None = None, dialect: str | None = None
+) -> HttpResponse:
+    """The response's stream, from a cursor on: what was stored, then what comes; in any dialect."""
+    response = await found(request, response_id)
+    if dialect is not None and dialect not in ENCODERS:
+        message = f"dialect: one of {', '.join(ENCODERS)} (got {dialect[:40]!r})"
+        raise ApiError(400, message, code="invalid_request", param="dialect")
     cursor = await cursor_of(request, response, starting_after)
-    return await follow(request, response, cursor=cursor, stream=True)
+    return await follow(request, response, cursor=cursor, stream=True, dialect=dialect)
 
 
 @v1_router.post("/responses/{response_id}/cancel", response=dict[str, Any])
 @page_router.post("/responses/{response_id}/cancel", response=dict[str, Any])
 async def cancel(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """Stop a response; answers when its end is stored, and again alike when it has ended."""
-    return await _stopped(request, await _found(request, response_id))
+    return await _stopped(request, await found(request, response_id))
 
 
 @page_router.post("/responses/{response_id}/leaving", response={204: None})
 async def leaving(request: HttpRequest, response_id: str) -> Any:
     """The page says that it goes away: its readers are not waited for as long."""
-    response = await _found(request, response_id)
-    if relay := ownership.current().relay(response.id):
+    response = await found(request, response_id)
+    owner = ownership.current()
+    if relay := owner.relay(response.id):
         relay.leaving(settings.PAGEHIDE_GRACE_S)
+    elif owner.company:
+        owner.company.ring(response.owner, response.id, leaving=True)
     return Status(204, None)
 
 
 async def _stopped(request: HttpRequest, response: Response) -> dict[str, Any]:
     await stop(ownership.current(), response, _reason(request))
-    return described(await _found(request, response.id))
+    response = await found(request, response.id)
+    return await response_body(response) if _is_api(request) else described(response)
 
 
 def _reason(request: HttpRequest) -> str:
@@ -110,44 +121,3 @@ def _unknown(request: HttpRequest, key: str) -> NewResponse:
         owner="",
         idempotency_key=key,
     )
-
-
-def described(response: Response) -> dict[str, Any]:
-    """A response as JSON: no prompt, no other user's anything."""
-    error = {"code": response.error_code, "message": response.error_message} if response.error_code else None
-    return {
-        "id": response.id,
-        "object": "response",
-        "created_at": int(response.created_at.timestamp()),
-        "model": response.model,
-        "state": response.state,
-        "end_state": response.end_state,
-        "end_reason": response.end_reason or None,
-        "finish_reason": response.finish_reason,
-        "error": error,
-        "output_text": response.output_text,
-        "stop": _stop(response),
-        "usage": {
-            "prompt_tokens": response.prompt_tokens or 0,
-            "cached_tokens": response.cached_tokens or 0,
-            "completion_tokens": response.completion_tokens,
-            "generated_tokens": response.generated_tokens,
-            "sent_tokens": response.sent_tokens,
-            "delivered_tokens": response.delivered_tokens,
-            "wasted_tokens": response.wasted_tokens,
-            "total_tokens": (response.prompt_tokens or 0) + response.completion_tokens,
-        },
-        "ttft_ms": response.ttft_ms,
-    }
-
-
-def _stop(response: Response) -> dict[str, Any] | None:
-    if response.stop_requested_at is None:
-        return None
-    return {
-        "stop_ms": response.stop_ms,
-        "generated_tokens": response.generated_tokens,
-        "sent_tokens": response.sent_tokens,
-        "tokens_after_stop": response.tokens_after_stop,
-        "abort_proven": response.abort_proven,
-    }

@@ -1,18 +1,22 @@
 """Owns the two API roots: /v1 for keys, /api for the page. Holds no operation itself."""
 
-from . import chat_completions, conversations, me, messages, responses
+from . import anthropic_messages, chat_completions, conversations, created_responses, me, messages, responses, search
 from .auth import BearerAuth, SessionAuth
+from .openapi import DocumentedAPI
 from .validation import StrictAPI
 
-v1 = StrictAPI(title="Chat API", version="1", urls_namespace="v1", auth=BearerAuth())
+v1 = DocumentedAPI(title="Chat API", version="1", urls_namespace="v1", auth=BearerAuth())
 page = StrictAPI(title="Page API", version="1", urls_namespace="page", auth=SessionAuth(), openapi_url=None)
 
 # Routers with an API key.
 v1.add_router("", chat_completions.router)
 v1.add_router("", responses.v1_router)
+v1.add_router("", created_responses.router)
+v1.add_router("", anthropic_messages.router)
 
 # Routers with a session.
 page.add_router("", me.router)
 page.add_router("", conversations.router)
 page.add_router("", messages.router)
+page.add_router("", search.router)
 page.add_router("", responses.page_router)

@@ -1,7 +1,7 @@
 """Owns the JSON shapes of the page API: what comes in, strictly, and what goes out, field by field."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -93,7 +93,11 @@ class StopOut(BaseModel):
 
 
 class ResponseOut(BaseModel):
-    """An answer's state; ``last_event_id`` is where a reader goes on."""
+    """An answer's state; ``last_event_id`` is where a reader goes on.
+
+    ``output`` are its items in the responses dialect where it is more than text; the message in it has no content.
+    ``age_ms`` is how long ago a running one was asked for.
+    """
 
     id: str
     state: str
@@ -107,6 +111,8 @@ class ResponseOut(BaseModel):
     duration_ms: float | None
     stop: StopOut | None
     last_event_id: str | None
+    output: list[dict[str, Any]]
+    age_ms: float | None
 
 
 class MessageOut(BaseModel):
@@ -127,3 +133,20 @@ class ThreadOut(BaseModel):
     title: str
     model: str
     messages: list[MessageOut]
+
+
+class HitOut(BaseModel):
+    """Where a search found its text; ``message`` is None for a title."""
+
+    conversation: str
+    title: str
+    message: str | None
+    before: str
+    match: str
+    after: str
+
+
+class HitsOut(BaseModel):
+    """What a search found."""
+
+    data: list[HitOut]

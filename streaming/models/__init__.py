@@ -5,6 +5,7 @@ from .conversation import Conversation, Message
 from .engine import Engine
 from .process import ReaderPresence, WebProcess
 from .response import Response, ResponseEvent
+from .response_input import ResponseInput
 
 __all__ = [
     "ApiKey",
@@ -15,5 +16,6 @@ __all__ = [
     "ReaderPresence",
     "Response",
     "ResponseEvent",
+    "ResponseInput",
     "WebProcess",
 ]

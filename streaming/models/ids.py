@@ -1,15 +1,25 @@
-"""Owns how public ids are made: a prefix and a ULID, so that they sort by time. Knows no table."""
+"""Owns how public ids are made: a prefix and a ULID, so that they sort by time; and that time. Knows no table."""
 
 import time
+from datetime import UTC, datetime
 
 from ulid import ULIDGenerator
 
-_STARTED_MS = time.time_ns() // 10**6 - time.monotonic_ns() // 10**6
+_STARTED_NS = time.time_ns() - time.monotonic_ns()
+
+
+def _rising_ns() -> int:
+    """The time of day as it was at the start, carried on by a clock that nobody sets back: ids order a thread."""
+    return _STARTED_NS + time.monotonic_ns()
+
+
+def rising_now() -> datetime:
+    """The time for what is put in order by it."""
+    return datetime.fromtimestamp(_rising_ns() / 10**9, UTC)
 
 
 def _rising_ms() -> int:
-    """The time of day as it was at the start, carried on by a clock that nobody sets back: ids order a thread."""
-    return _STARTED_MS + time.monotonic_ns() // 10**6
+    return _rising_ns() // 10**6
 
 
 _ulids = ULIDGenerator(clock=_rising_ms)

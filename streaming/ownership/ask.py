@@ -14,6 +14,11 @@ class Ask:
     ``messages`` are all turns, oldest first; ``question`` is the newest as it goes into a conversation. There
     the oldest turns may be dropped until the prompt fits; an API caller's messages are never touched.
     ``sampling`` holds the allow-listed sampling parameters that the caller gave.
+
+    ``tools`` are as chat completions say them; ``tool_choice`` is ``auto``, ``required`` or the name of the one that
+    must be called. ``json_schema`` is what the answer is held to. ``thinking`` asks the template for reasoning or none.
+    ``kept`` is what of the request is stored to be read again; None where the caller wants nothing kept. Who asks
+    ``detached`` does not wait for the answer.
     """
 
     user_id: int | None
@@ -33,6 +38,24 @@ class Ask:
     conversation_id: str | None = None
     question: str | None = None
     parent_id: str | None = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: str = "auto"
+    json_schema: Mapping[str, Any] | None = None
+    thinking: bool | None = None
+    kept: Mapping[str, Any] | None = None
+    detached: bool = False
+
+    @property
+    def must_call(self) -> bool:
+        """Whether the answer has to be a call."""
+        return bool(self.tools) and self.tool_choice != "auto"
+
+    @property
+    def stored_options(self) -> dict[str, Any]:
+        """What decides about the stream beside the sampling, as the row keeps it for whoever carries on."""
+        constrained = self.json_schema is not None or self.must_call
+        flags = {"tools": bool(self.tools), "must_call": self.must_call, "constrained": constrained}
+        return {**self.options, **{name: True for name, is_set in flags.items() if is_set}}
 
 
 class Refused(Exception):

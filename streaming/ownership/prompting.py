@@ -3,15 +3,18 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streaming import models
 from streaming.engine.prompt import PromptError, render_prompt
-from streaming.engine.registry import bundle_for
+from streaming.engine.registry import bundle_for, engine_for
 from streaming.engine.tokenizer import TokenizerBundle
+from streaming.engine.tools_in_prompt import with_tools
+from streaming.protocol.markers import Markers, markers_named
 
 from .ask import Ask, Refused
+from .constraints import constraint
 
 INLINE_CHARS = 8_000
 ANSWER_SHARE = 4
@@ -19,10 +22,15 @@ ANSWER_SHARE = 4
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Prompt ids that fit, and how many tokens may be generated after them."""
+    """Prompt ids that fit, how many tokens may be generated after them, and the schema these are held to.
+
+    ``messages`` are the turns that the ids are of, for engines that take those.
+    """
 
     token_ids: Sequence[int]
     max_tokens: int
+    messages: Sequence[Mapping[str, Any]]
+    json_schema: Mapping[str, Any] | None = None
 
 
 async def fit(ask: Ask, row: models.Engine, most_tokens: int) -> Prompt:
@@ -37,11 +45,8 @@ async def fit(ask: Ask, row: models.Engine, most_tokens: int) -> Prompt:
             f"max_tokens: at most {row.context_tokens}, the model's context (got {ask.max_tokens})",
             param="max_tokens",
         )
-    size_chars = sum(len(str(message.get("content"))) for message in ask.messages)
-    if size_chars <= INLINE_CHARS:
-        token_ids = _tokenize(ask, row)
-    else:
-        token_ids = await asyncio.to_thread(_tokenize, ask, row)
+    json_schema = constraint(ask, engine_for(row), row.options)
+    messages, token_ids = await _tokenized(ask, row)
     left = row.context_tokens - len(token_ids)
     if left < 1:
         raise Refused(
@@ -51,25 +56,64 @@ async def fit(ask: Ask, row: models.Engine, most_tokens: int) -> Prompt:
             f" (got {len(token_ids)})",
             param="messages",
         )
-    return Prompt(token_ids, min(ask.max_tokens or left, left, most_tokens))
+    max_tokens = min(ask.max_tokens or left, left, most_tokens)
+    _check_sampling(ask.sampling, max_tokens, row)
+    return Prompt(token_ids, max_tokens, messages, json_schema)
 
 
-def _tokenize(ask: Ask, row: models.Engine) -> list[int]:
-    bundle = bundle_for(row)
-    token_ids = _render(bundle, ask.messages)
+async def tokenized(ask: Ask, row: models.Engine) -> list[int]:
+    """The prompt ids, whether they fit or not. Raises Refused when the messages make no prompt."""
+    return (await _tokenized(ask, row))[1]
+
+
+async def _tokenized(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
+    size_chars = sum(len(str(message.get("content"))) for message in ask.messages)
+    if size_chars + len(str(ask.tools)) <= INLINE_CHARS:
+        return _tokenize(ask, row)
+    return await asyncio.to_thread(_tokenize, ask, row)
+
+
+def _check_sampling(sampling: Mapping[str, Any], max_tokens: int, row: models.Engine) -> None:
+    """What is known to break engines: more tokens at least than at most, and ids that no vocabulary has."""
+    if sampling.get("min_tokens", 0) > max_tokens:
+        message = f"min_tokens: at most {max_tokens}, the answer's cap (got {sampling['min_tokens']})"
+        raise Refused(400, "invalid_request", message, param="min_tokens")
+    if bias := sampling.get("logit_bias"):
+        known = bundle_for(row).tokenizer.get_vocab_size()
+        if (highest := max(bias)) >= known:
+            message = f"logit_bias: token ids below {known}, the model's vocabulary (got {highest})"
+            raise Refused(400, "invalid_request", message, param="logit_bias")
+
+
+def _tokenize(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
+    """The turns that stay, and their ids."""
+    bundle, markers = bundle_for(row), markers_named(row.options.get("markers", "none"))
+    token_ids = _render_all(bundle, ask, markers)
     if ask.conversation_id is None:
-        return token_ids
+        return ask.messages, token_ids
+
+    def without(first: int) -> list[int]:
+        return _render_all(bundle, replace(ask, messages=ask.messages[first:]), markers)
+
     room = row.context_tokens - row.context_tokens // ANSWER_SHARE
     later = [index for index, message in enumerate(ask.messages) if index and message["role"] == "user"]
     if len(token_ids) <= room or not later:
-        return token_ids
+        return ask.messages, token_ids
     # Each try costs a whole rendering, so it is not one for each exchange that has to go.
-    first = bisect_left(later, True, key=lambda index: len(_render(bundle, ask.messages[index:])) <= room)
-    return _render(bundle, ask.messages[later[min(first, len(later) - 1)] :])
+    first = bisect_left(later, True, key=lambda index: len(without(index)) <= room)
+    kept = later[min(first, len(later) - 1)]
+    return ask.messages[kept:], without(kept)
 
 
-def _render(bundle: TokenizerBundle, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+def _render_all(bundle: TokenizerBundle, ask: Ask, markers: Markers | None) -> list[int]:
+    """With all that an API caller may give a template; one that has no place for tools gets them as text."""
+    messages, tools = with_tools(bundle, ask.messages, ask.tools, markers)
+    thinking = {} if ask.thinking is None else {"enable_thinking": ask.thinking}
+    return _render(bundle, messages, **({"variables": {**tools, **thinking}} if tools or thinking else {}))
+
+
+def _render(bundle: TokenizerBundle, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
     try:
-        return render_prompt(bundle, messages)
+        return render_prompt(bundle, messages, **options)
     except PromptError as error:
         raise Refused(400, "invalid_request", f"messages: {error}", param="messages") from error

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streaming.engine.tokenizer import TokenizerBundle
-from streaming.protocol.markers import begins_in_reasoning, markers_named
+from streaming.protocol.markers import Markers, begins_in_reasoning, markers_named, without_calls
 from streaming.protocol.response_stream import StreamOptions
 
 PROMPT_END_TOKENS = 8
+#: What an engine writes that is held to the schema of a call.
+HELD_CALL = Markers(bare_calls=True)
 
 
 def stream_options(
@@ -16,12 +18,16 @@ def stream_options(
     prompt_ids: Sequence[int],
     response_id: str,
     *,
+    asked: Mapping[str, Any],
     stops: Sequence[str],
     max_tokens: int | None,
     min_tokens: int = 0,
 ) -> StreamOptions:
-    """``row_options["markers"]`` names the model's format; ValueError for a name that there is not."""
-    markers = markers_named(row_options.get("markers", "none"))
+    """``row_options["markers"]`` names the model's format; ValueError for a name that there is not.
+
+    ``asked`` are the row's stored options: calls are looked for only where tools were given.
+    """
+    markers = _markers(row_options, asked)
     options: StreamOptions = {"stops": stops, "max_tokens": max_tokens, "min_tokens": min_tokens}
     if markers is None:
         return options
@@ -31,3 +37,13 @@ def stream_options(
         "in_reasoning": begins_in_reasoning(markers, prompt_end),
         "call_prefix": f"call_{response_id.removeprefix('resp_')}",
     }
+
+
+def _markers(row_options: Mapping[str, Any], asked: Mapping[str, Any]) -> Markers | None:
+    """The model's format, as far as this request can meet it. Held to a schema, a model writes no markers."""
+    markers = markers_named(row_options.get("markers", "none"))
+    if asked.get("must_call"):
+        return HELD_CALL
+    if asked.get("constrained"):
+        return None
+    return markers if asked.get("tools") else without_calls(markers)

@@ -50,8 +50,13 @@ class End:
         if (self.finish_reason is not None) != (self.end_state == COMPLETED):
             raise ValueError("a finish_reason goes with completed, and only with it")
 
-    def to_payload(self, usage: Mapping[str, Any], stop: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The payload of the ended event. A person's stop and a reader's leaving are no errors."""
+    def to_payload(
+        self, usage: Mapping[str, Any], stop: Mapping[str, Any] | None = None, stop_sequence: str | None = None
+    ) -> dict[str, Any]:
+        """The payload of the ended event. A person's stop and a reader's leaving are no errors.
+
+        ``stop_sequence`` is the caller's stop string that ended the answer; without one there is no such member.
+        """
         error = None
         if self.end_state not in (COMPLETED, CANCELLED, ABANDONED):
             error = {
@@ -65,6 +70,7 @@ class End:
             "error": error,
             "usage": dict(usage),
             "stop": dict(stop) if stop is not None else None,
+            **({"stop_sequence": stop_sequence} if stop_sequence is not None else {}),
         }
 
 

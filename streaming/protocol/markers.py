@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from .events import REASONING, TEXT, TOOL_CALL, Draft, Event, joined_payload
@@ -39,6 +39,13 @@ def markers_named(name: object) -> Markers | None:
     return FORMATS[name]
 
 
+def without_calls(markers: Markers | None) -> Markers | None:
+    """The format for a request without tools: what looks like a call there is text. None where nothing is left."""
+    if markers is None or markers.reasoning is None:
+        return None
+    return replace(markers, calls=None, bare_calls=False)
+
+
 def begins_in_reasoning(markers: Markers, prompt_end: str) -> bool:
     """Whether a prompt has opened the reasoning already, as some templates do."""
     return markers.reasoning is not None and prompt_end.rstrip().endswith(markers.reasoning[0])
@@ -55,7 +62,7 @@ def spelled(markers: Markers, events: Iterable[Draft | Event], in_reasoning: boo
     for position, run in enumerate(runs):
         payload = joined_payload(run)
         if run[0].kind == TOOL_CALL:
-            text += _spelled_call(markers, payload)
+            text += spelled_call(markers, payload["name"], payload["arguments"], payload["complete"])
         elif run[0].kind == TEXT:
             text += payload["text"]
         else:
@@ -67,8 +74,9 @@ def spelled(markers: Markers, events: Iterable[Draft | Event], in_reasoning: boo
     return text
 
 
-def _spelled_call(markers: Markers, payload: dict[str, str]) -> str:
+def spelled_call(markers: Markers, name: str, arguments: str, is_complete: bool = True) -> str:
+    """One call as a model writes it in a format that has calls."""
     before, after = (f"{markers.calls[0]}\n", f"}}\n{markers.calls[1]}\n") if markers.calls else ("", "}; ")
     member = "parameters" if markers.bare_calls else "arguments"
-    call = f'{{"name": {json.dumps(payload["name"], ensure_ascii=False)}, "{member}": {payload["arguments"]}'
-    return before + call + (after if payload["complete"] else "")
+    call = f'{{"name": {json.dumps(name, ensure_ascii=False)}, "{member}": {arguments}'
+    return before + call + (after if is_complete else "")

@@ -75,6 +75,11 @@ class ResponseStream:
         return self._shown.getvalue()
 
     @property
+    def matched_stop(self) -> str | None:
+        """The stop string that ended the answer."""
+        return self._gate.matched_stop if self._gate is not None else None
+
+    @property
     def leftover(self) -> tuple[tuple[int, ...], int]:
         """Ids and number of the consumed tokens that no draft carried: the ended event carries them."""
         return tuple(self._carried_ids), self._carried_tokens

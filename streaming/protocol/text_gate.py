@@ -15,6 +15,11 @@ class TextGate:
         self._holdback = Holdback(stops, include_stop) if stops else None
         self._window = FilterWindow(output_filter) if output_filter is not None else None
 
+    @property
+    def matched_stop(self) -> str | None:
+        """The stop string that ended the answer."""
+        return self._holdback.matched if self._holdback is not None else None
+
     def push(self, text: str, looks_for_stops: bool) -> str:
         """Take text, return what may be shown now; nothing more once the answer has ended."""
         if self.finish_reason is not None:

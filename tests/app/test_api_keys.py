@@ -64,10 +64,15 @@ def test_a_key_counts_only_whole_and_alone(key1):
         assert code_of(ask(f"Bearer {wrong}")) == "invalid_api_key"
 
 
-def test_only_the_authorization_header_is_read(key1):
+def test_only_the_authorization_header_and_anthropics_are_read_and_the_first_wins(key1):
     client = Client()
-    body = {"data": "{}", "content_type": "application/json"}
-    for headers in ({"x-api-key": key1}, {"api-key": key1}, {"proxy-authorization": f"Bearer {key1}"}):
+    body = {"data": '{"count": 1}', "content_type": "application/json"}
+    assert client.post("/v1/probe", headers={"x-api-key": key1}, **body).status_code == 200
+    wrong = [(key1, "Bearer sk-wrong"), ("", None), ("sk-wrong", None), (f"Bearer {key1}", None)]
+    for x_api_key, authorization in wrong:
+        headers = {"x-api-key": x_api_key, **({"authorization": authorization} if authorization else {})}
+        assert client.post("/v1/probe", headers=headers, **body).status_code == 401
+    for headers in ({"api-key": key1}, {"proxy-authorization": f"Bearer {key1}"}):
         assert client.post("/v1/probe", headers=headers, **body).status_code == 401
     assert client.post(f"/v1/probe?api_key={key1}&key={key1}&authorization=Bearer%20{key1}", **body).status_code == 401
     client.cookies["Authorization"] = f"Bearer {key1}"

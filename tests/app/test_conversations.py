@@ -49,11 +49,49 @@ def test_a_conversation_shows_ended_and_running_answers(page1, conversation1):
             "abort_proven": True,
         },
         "last_event_id": f"{conversation1.ended.id}:2.9",
+        "output": [],
+        "age_ms": None,
     }
     assert late["parent"] == again["id"]
     assert late["text"] == "Then ☕"
     assert late["response"]["state"] == "running"
     assert late["response"]["last_event_id"] == f"{conversation1.live.id}:1.3"
+    assert late["response"]["output"] == []
+    assert late["response"]["age_ms"] > 0
+
+
+def call(arguments: str, complete: bool = False, **more) -> dict:
+    return {"index": 0, "call_id": "call_0", "arguments": arguments, "complete": complete, **more}
+
+
+@pytest.mark.parametrize("which", ["ended", "live"])
+def test_reasoning_and_tool_calls_come_from_the_log_in_the_order_in_which_they_began(page1, conversation1, which):
+    response = getattr(conversation1, which)
+    ResponseEvent.objects.filter(response=response).delete()
+    log = [
+        ("started", {}), ("reasoning", {"text": "Hm"}), ("reasoning", {"text": "m."}), ("text", {"text": "Because of"}),
+        ("tool_call", call('{"pla', name="weather")), ("tool_call", call('ce": }')),
+        ("tool_call", call("", complete=True, error="invalid_arguments")),
+    ]  # fmt: skip
+    for seq, (kind, payload) in enumerate(log, 1):
+        ResponseEvent.objects.create(response=response, seq=seq, epoch=1, kind=kind, payload=payload)
+    messages = page1.get(f"/api/conversations/{conversation1.id}").json()["messages"]
+    shown = next(m for m in messages if m["response"] and m["response"]["id"] == response.id)
+    assert shown["text"] == "Because of"
+    thought, message, made = shown["response"]["output"]
+    assert (thought["type"], thought["status"]) == ("reasoning", "completed")
+    assert thought["content"] == [{"type": "reasoning_text", "text": "Hmm."}]
+    assert (message["type"], message["content"]) == ("message", [])
+    assert (made["type"], made["name"], made["arguments"]) == ("function_call", "weather", '{"place": }')
+    assert (made["status"], made["error"]) == ("completed", "invalid_arguments")
+
+
+def test_a_call_that_was_cut_off_is_incomplete(page1, conversation1):
+    ResponseEvent.objects.create(
+        response=conversation1.ended, seq=1, epoch=1, kind="tool_call", payload=call('{"pla', name="weather")
+    )
+    output = page1.get(f"/api/conversations/{conversation1.id}").json()["messages"][1]["response"]["output"]
+    assert [(item["type"], item["status"]) for item in output] == [("function_call", "incomplete")]
 
 
 def test_an_answer_without_events_has_no_text_and_no_place_to_go_on(page1, conversation1):
@@ -126,10 +164,10 @@ def test_queries_do_not_grow_with_conversations_or_messages(page1, u1, conversat
             policy="grace=30", state="ended", end_state="completed", end_reason="stop", output_text=str(n),
         )  # fmt: skip
         Conversation.objects.create(user=u1)
-    # Session and user, then one for the list; or one for the conversation, its messages, its live log.
+    # Session and user, then one for the list; or one for the conversation, its messages, its live log, ended steps.
     with django_assert_max_num_queries(3):
         page1.get("/api/conversations")
-    with django_assert_max_num_queries(5):
+    with django_assert_max_num_queries(6):
         assert len(page1.get(f"/api/conversations/{conversation1.id}").json()["messages"]) == 34
 
 

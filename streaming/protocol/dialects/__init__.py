@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 
+from .anthropic import AnthropicEncoder
 from .base import Encoder, Head
 from .openai_chat import OpenAIChatEncoder
 from .openai_responses import OpenAIResponsesEncoder
 
 OPENAI_CHAT = "openai_chat"
 OPENAI_RESPONSES = "openai_responses"
+ANTHROPIC = "anthropic"
 
 #: By the name that stands in a response's row and in ``?dialect=``.
 ENCODERS: dict[str, Callable[[Head], Encoder]] = {
     OPENAI_CHAT: OpenAIChatEncoder,
     OPENAI_RESPONSES: OpenAIResponsesEncoder,
+    ANTHROPIC: AnthropicEncoder,
 }
 
 

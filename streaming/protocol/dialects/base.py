@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -15,12 +15,17 @@ DETACHED = "stream_detached"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What an encoder knows of its response beside the events. The last three are for the page's chats."""
+    """What an encoder knows of its response beside the events.
+
+    The last three are for the page's chats. ``asked`` are fields of the request that a response object repeats.
+    """
 
     response_id: str
     model: str
     created_s: int
     include_usage: bool = False
+    prompt_tokens: int = 0
+    asked: Mapping[str, Any] = field(default_factory=dict)
     conversation_id: str | None = None
     user_message_id: str | None = None
     message_id: str | None = None
@@ -44,6 +49,9 @@ class Encoder(Protocol):
 
     def detached(self, last_event_id: str) -> bytes:
         """The connection frame that sends the reader away to resume; no id, no event behind it."""
+
+    def failure(self, status: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The status and the body for a response that failed before the first byte, from OpenAI's of both."""
 
 
 def groups(events: Iterable[Event]) -> Iterator[list[Event]]:
@@ -95,13 +103,17 @@ def error_object(ended: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def detached(last_event_id: str) -> bytes:
-    """The form both official SDKs notice in the middle of a stream; a bare end would pass for success."""
-    error = {
+def detached_error(last_event_id: str) -> dict[str, Any]:
+    """Why a connection gets no more, and where the reader goes on."""
+    return {
         "code": DETACHED,
         "message": "The stream was detached before the answer was complete. Resume it from last_event_id.",
         "type": DETACHED,
         "resumable": True,
         "last_event_id": last_event_id,
     }
-    return frame(dumps({"error": error}))
+
+
+def detached(last_event_id: str) -> bytes:
+    """The form both official SDKs notice in the middle of a stream; a bare end would pass for success."""
+    return frame(dumps({"error": detached_error(last_event_id)}))

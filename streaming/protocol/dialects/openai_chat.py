@@ -70,6 +70,10 @@ class OpenAIChatEncoder:
         """The connection frame that sends the reader away to resume."""
         return base.detached(last_event_id)
 
+    def failure(self, status: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A failure before the first byte, as it is."""
+        return status, body
+
     def _group(self, group: Sequence[Event]) -> str:
         kind = group[0].kind
         if kind in _FIELDS:

@@ -63,6 +63,10 @@ class OpenAIResponsesEncoder:
         """The connection frame that sends the reader away to resume."""
         return base.detached(last_event_id)
 
+    def failure(self, status: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A failure before the first byte, as it is."""
+        return status, body
+
     def _new_output(self) -> OutputItems:
         message_id = self._head.message_id or f"msg_{self._head.response_id.removeprefix('resp_')}"
         return OutputItems(message_id, self._head.response_id)

@@ -44,6 +44,7 @@ def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | 
         "end_reason": ended["end_reason"] if ended else None,
         "stop": ended.get("stop") if ended else None,
         **_chat_ids(head),
+        **head.asked,
     }
 
 

@@ -1,0 +1,84 @@
+"""Owns a stored response as one JSON object: the official one, with our own fields beside it. Streams nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.models import Response
+from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
+from streaming.protocol.dialects.base import Head
+from streaming.store import inputs, log, threads
+
+
+def head(response: Response, asked: Mapping[str, Any] | None = None) -> Head:
+    """What an encoder needs to know of a response besides its events."""
+    return Head(
+        response_id=response.id,
+        model=response.model,
+        created_s=int(response.created_at.timestamp()),
+        include_usage=bool(response.request.get("options", {}).get("include_usage")),
+        prompt_tokens=response.prompt_tokens or 0,
+        asked=asked or {},
+        conversation_id=response.conversation_id,
+        message_id=response.message_id,
+        user_message_id=response.message.parent_id if response.message else None,
+    )
+
+
+async def asked_of(response: Response) -> Mapping[str, Any] | None:
+    """The fields of its request that the response object repeats, where it can have some."""
+    if response.dialect != OPENAI_RESPONSES or response.purpose != Response.Purpose.API:
+        return None
+    return await threads.run(inputs.asked, response.id)
+
+
+async def response_body(response: Response) -> dict[str, Any]:
+    """The official object, as far as the log goes by now. What only we have comes from the row."""
+    events = await threads.run(log.read, response.id)
+    body = encoder_for(OPENAI_RESPONSES, head(response, await asked_of(response))).body(events)
+    if not events:
+        body["status"] = "queued"
+    own = described(response)
+    usage = {**own["usage"], **(body["usage"] or {})} if response.end_state is not None else None
+    # ``error`` is the official one: set only where the status is failed.
+    return {**own, **body, "usage": usage, "stop": own["stop"]}
+
+
+def described(response: Response) -> dict[str, Any]:
+    """A response as JSON: no prompt, no other user's anything."""
+    error = {"code": response.error_code, "message": response.error_message} if response.error_code else None
+    return {
+        "id": response.id,
+        "object": "response",
+        "created_at": int(response.created_at.timestamp()),
+        "model": response.model,
+        "state": response.state,
+        "end_state": response.end_state,
+        "end_reason": response.end_reason or None,
+        "finish_reason": response.finish_reason,
+        "error": error,
+        "output_text": response.output_text,
+        "stop": _stop(response),
+        "usage": {
+            "prompt_tokens": response.prompt_tokens or 0,
+            "cached_tokens": response.cached_tokens or 0,
+            "completion_tokens": response.completion_tokens,
+            "generated_tokens": response.generated_tokens,
+            "sent_tokens": response.sent_tokens,
+            "delivered_tokens": response.delivered_tokens,
+            "wasted_tokens": response.wasted_tokens,
+            "total_tokens": (response.prompt_tokens or 0) + response.completion_tokens,
+        },
+        "ttft_ms": response.ttft_ms,
+    }
+
+
+def _stop(response: Response) -> dict[str, Any] | None:
+    if response.stop_requested_at is None:
+        return None
+    return {
+        "stop_ms": response.stop_ms,
+        "generated_tokens": response.generated_tokens,
+        "sent_tokens": response.sent_tokens,
+        "tokens_after_stop": response.tokens_after_stop,
+        "abort_proven": response.abort_proven,
+    }
