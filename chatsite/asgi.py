@@ -4,15 +4,16 @@ import asyncio
 import os
 import re
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatsite.settings")
-django_application = get_asgi_application()
+django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 from django.db import connection  # noqa: E402
 from servestatic import ServeStaticASGI  # noqa: E402
 
+from chatsite.django_handler import DjangoHandler  # noqa: E402
 from chatsite.handover import HandoverApplication, Receive, Scope, Send  # noqa: E402
 from chatsite.process_lock import LockHeldError, ProcessLock  # noqa: E402
 from streaming import ownership  # noqa: E402
@@ -30,7 +31,7 @@ class Site:
 
     def __init__(self) -> None:
         self._http = ServeStaticASGI(
-            HandoverApplication(django_application, settings.SHARED_THREADS),
+            HandoverApplication(DjangoHandler(), settings.SHARED_THREADS),
             root=settings.STATIC_ROOT if settings.STATIC_ROOT.is_dir() else None,
             prefix=settings.STATIC_URL,
             immutable_file_test=lambda path, url: HASHED_NAME.match(url) is not None,

@@ -3,6 +3,7 @@
 Nothing here hops to a thread unless a row has to be written: a request that streams must not cost one.
 """
 
+import asyncio
 import re
 import secrets
 from collections.abc import Awaitable, Callable
@@ -21,13 +22,14 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils.decorators import async_only_middleware
 
 from chatsite import csp
-from streaming.api.errors import body_too_large, error_response
+from streaming.api.errors import body_too_large, error_response, storage_unavailable
 
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 API_PREFIX = "/v1/"
 JSON_PREFIXES = (API_PREFIX, "/api/")
-PROBES = ("/healthz", "/readyz")
+HEALTH = "/healthz"
+PROBES = (HEALTH, "/readyz")
 NO_SESSION = (API_PREFIX, *PROBES)
 KEPT_HEADERS = ("Allow", "Retry-After", "WWW-Authenticate")
 PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
@@ -88,7 +90,12 @@ def json_errors(get_response: GetResponse) -> GetResponse:
             request.get_host()
         except DisallowedHost:
             return error_response(400, "this host name is not served here", code="invalid_host")
-        response = await get_response(request)
+        try:
+            # No view waits for an answer's text: who takes so long hangs on a database that says nothing.
+            async with asyncio.timeout(settings.REQUEST_TIMEOUT_S):
+                response = await get_response(request)
+        except TimeoutError:
+            return storage_unavailable()
         if response.status_code < 400 or response.headers.get("Content-Type", "").startswith("application/json"):
             return response
         return _as_json(request, response)

@@ -71,6 +71,7 @@ INSTALLED_APPS = [
 # The API has no session: what serves pages does not run for /v1/ (chatsite/middleware.py).
 MIDDLEWARE = [
     "chatsite.middleware.security_headers",
+    "streaming.api.anthropic_messages.in_their_words",
     "chatsite.middleware.json_errors",
     "streaming.api.refusals.recorder",
     "chatsite.middleware.Session",
@@ -106,7 +107,12 @@ if DATABASE_URL := os.environ.get("DATABASE_URL", ""):
         raise ImproperlyConfigured("DATABASE_URL must be a postgresql:// URL; without it there is a SQLite file")
     # An owner that was paused inside a transaction must not keep its rows locked.
     parsed["OPTIONS"] = {
-        "options": "-c idle_in_transaction_session_timeout=5s -c lock_timeout=5s -c statement_timeout=30s",
+        "options": "-c idle_in_transaction_session_timeout=5s -c lock_timeout=5s -c statement_timeout=30s"
+        # What is not an event cannot be written again from memory, whatever the server's default is.
+        " -c synchronous_commit=on",
+        # A host that is gone without a word: seconds, not the quarter of an hour that the kernel would try.
+        "connect_timeout": "5",
+        "tcp_user_timeout": "10000",
         **parsed.get("OPTIONS", {}),  # type: ignore[dict-item]
     }
     DATABASES = {"default": {**parsed, **DATABASE}}
@@ -119,7 +125,8 @@ else:
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
                 "timeout": env_float("DATABASE_TIMEOUT_S", 10),
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+                # A checkpoint waits for the disk, and a commit for it: four times as rarely as SQLite would.
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000;",
             },
             # A file also in tests: threads with a connection each, as in production.
             "TEST": {"NAME": Path(tempfile.gettempdir()) / f"chatsite-test-{os.getpid()}.sqlite3"},
@@ -190,6 +197,9 @@ TTFT_TIMEOUT_S = env_float("TTFT_TIMEOUT_S", 120)
 IDLE_TIMEOUT_S = env_float("IDLE_TIMEOUT_S", 30)
 TOTAL_TIMEOUT_S = env_float("TOTAL_TIMEOUT_S", 1800)
 STUCK_READER_S = env_float("STUCK_READER_S", 60)
+REQUEST_TIMEOUT_S = env_float("REQUEST_TIMEOUT_S", 30)
+STORAGE_PATIENCE_S = env_float("STORAGE_PATIENCE_S", 10)
+SYNCHRONOUS_EVENTS = env_flag("SYNCHRONOUS_EVENTS", True)
 STOP_PROOF_S = env_float("STOP_PROOF_S", 2)
 DRAIN_S = env_float("DRAIN_S", 20)
 TAIL_KEEP_S = env_float("TAIL_KEEP_S", 60)
@@ -202,9 +212,14 @@ DEAD_S = env_float("DEAD_S", 10)
 SWEEP_S = env_float("SWEEP_S", 5)
 CREDENTIAL_CHECK_S = env_float("CREDENTIAL_CHECK_S", 5)
 STOP_POLL_S = env_float("STOP_POLL_S", 0.3)
+FOLLOW_POLL_S = env_float("FOLLOW_POLL_S", 0.3)
 MAX_STREAMS = int(env_float("MAX_STREAMS", 2000))
 MAX_STREAMS_PER_USER = int(env_float("MAX_STREAMS_PER_USER", 500))
+MAX_READERS_PER_RESPONSE = int(env_float("MAX_READERS_PER_RESPONSE", 64))
+MAX_READERS_PER_USER = int(env_float("MAX_READERS_PER_USER", 1000))
 MAX_QUEUED_PER_ENGINE = int(env_float("MAX_QUEUED_PER_ENGINE", 100))
+#: Web processes that share the engines: each uses its part of every engine's slots.
+WEB_PROCESSES = int(env_float("WEB_PROCESSES", 1))
 MAX_OUTPUT_TOKENS = int(env_float("MAX_OUTPUT_TOKENS", 8192))
 REJECTED_ROWS_PER_MINUTE = int(env_float("REJECTED_ROWS_PER_MINUTE", 60))
 SHARED_THREADS = int(env_float("SHARED_THREADS", 6))

@@ -1,8 +1,11 @@
-"""Owns telling owners elsewhere that somebody reads here what they run. Counts no reader of what runs here."""
+"""Owns the readers of this process that follow what other processes run, and telling the owners. Judges nobody."""
 
 import asyncio
 import logging
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from django.db import DatabaseError
 
@@ -14,26 +17,50 @@ logger = logging.getLogger(__name__)
 RETRY_S = 0.5
 
 
-class Presence:
-    """The readers of this process that follow another one's responses; changes of all go in one transaction."""
+class Follower(Protocol):
+    """A reader that follows the rows, woken when there may be more."""
 
-    def __init__(self, process_id: str):
+    def wake(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Followed:
+    """Who follows one response here, and the most tokens any of them took."""
+
+    owner: str | None = None
+    followers: set[Follower] = field(default_factory=set)
+    delivered_tokens: int = 0
+
+
+class Presence:
+    """Notes who comes and goes, all changes in one transaction; ``on_noted(owner, response_id)`` follows it."""
+
+    def __init__(self, process_id: str, on_noted: Callable[[str | None, str], None]):
         self._process_id = process_id
-        self._readers: Counter[str] = Counter()
-        self._delivered_tokens: dict[str, int] = {}
+        self._on_noted = on_noted
+        self._followed: defaultdict[str, _Followed] = defaultdict(_Followed)
         self._changed: set[str] = set()
         self._woken = asyncio.Event()
 
-    def enter(self, response_id: str) -> None:
-        """A reader came."""
-        self._readers[response_id] += 1
+    def enter(self, follower: Follower, response_id: str, owner: str | None) -> None:
+        """A reader came to a response that the process ``owner`` runs."""
+        followed = self._followed[response_id]
+        followed.owner = owner
+        followed.followers.add(follower)
         self._change(response_id)
 
-    def leave(self, response_id: str, delivered_tokens: int) -> None:
+    def leave(self, follower: Follower, response_id: str, delivered_tokens: int) -> None:
         """A reader went, having taken so many of the answer's tokens."""
-        self._readers[response_id] -= 1
-        self._delivered_tokens[response_id] = max(delivered_tokens, self._delivered_tokens.get(response_id, 0))
+        followed = self._followed[response_id]
+        followed.followers.discard(follower)
+        followed.delivered_tokens = max(delivered_tokens, followed.delivered_tokens)
         self._change(response_id)
+
+    def wake(self, response_id: str) -> None:
+        """There is more of a response."""
+        if followed := self._followed.get(response_id):
+            for follower in followed.followers:
+                follower.wake()
 
     def _change(self, response_id: str) -> None:
         self._changed.add(response_id)
@@ -53,13 +80,16 @@ class Presence:
 
     async def _store(self) -> None:
         changed, self._changed = self._changed, set()
-        changes = [Present(id_, self._readers[id_], self._delivered_tokens.get(id_, 0)) for id_ in changed]
         try:
-            await threads.write(presence.note, self._process_id, changes)
+            await threads.write(presence.note, self._process_id, [self._present(id_) for id_ in changed])
         except DatabaseError:
             self._changed |= changed
             raise
-        for response_id in changed - self._changed:
-            if not self._readers[response_id]:
-                del self._readers[response_id]
-                self._delivered_tokens.pop(response_id, None)
+        for response_id in changed:
+            self._on_noted(self._followed[response_id].owner, response_id)
+            if response_id not in self._changed and not self._followed[response_id].followers:
+                del self._followed[response_id]
+
+    def _present(self, response_id: str) -> Present:
+        followed = self._followed[response_id]
+        return Present(response_id, len(followed.followers), followed.delivered_tokens)

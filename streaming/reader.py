@@ -1,8 +1,12 @@
 """Owns the way from a log to one connection: cursor, frames, heartbeats. Never queues: the log is the queue."""
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from django.db import DatabaseError
 
 from streaming.journal import Journal, Tail
 from streaming.presence import Presence
@@ -13,14 +17,15 @@ from streaming.protocol.sse import HEARTBEAT
 from streaming.store import log, responses, threads
 from streaming.store.responses import Delivered
 
-FOLLOW_POLL_S = 0.3
+logger = logging.getLogger(__name__)
 
 
 class Reader:
     """Reads one response's log for one connection, from ``cursor`` on, in its dialect.
 
     ``tail`` is the response's tail when it is live in this process, None when rows are all there is: then
-    ``presence`` tells the owner, where there may be one. A reader that does not ``count`` keeps nothing alive.
+    ``presence`` tells ``owner``, the process that runs it, where there may be one. A reader that does not
+    ``count`` keeps nothing alive.
     The reader's presence is registered at once, so a policy counts it before anything is sent.
     """
 
@@ -33,6 +38,8 @@ class Reader:
         journal: Journal,
         heartbeat_s: float,
         presence: Presence | None = None,
+        owner: str | None = None,
+        follow_poll_s: float = 0.3,
         cursor: int = 0,
         counts: bool = True,
     ):
@@ -43,6 +50,7 @@ class Reader:
         self._tail = tail
         self._journal = journal
         self._heartbeat_s = heartbeat_s
+        self._follow_poll_s = follow_poll_s
         self._epoch = tail.epoch if tail else 0
         self._tokens = 0
         self._folded = 0
@@ -50,6 +58,9 @@ class Reader:
         self._deleted = False
         self._dismissed = False
         self._waiter: asyncio.Future[None] | None = None
+        self._asked: asyncio.Task[Sequence[Event]] | None = None
+        self._asked_cursor = 0
+        self._reads_rows = tail is None
         self._alarm: asyncio.TimerHandle | None = None
         self._sent_at = 0.0
         self._beat_due = False
@@ -57,7 +68,7 @@ class Reader:
         if tail:
             tail.attach(self, counts)
         elif self._presence:
-            self._presence.enter(response_id)
+            self._presence.enter(self, response_id, owner)
 
     def wake(self) -> None:
         """There may be more to read."""
@@ -76,8 +87,10 @@ class Reader:
         self._closed = True
         if self._alarm:
             self._alarm.cancel()
+        if self._asked:
+            self._asked.cancel()
         if self._presence:
-            self._presence.leave(self.response_id, self._tokens)
+            self._presence.leave(self, self.response_id, self._tokens)
         if self._tail:
             self._tail.detach(self)
             if self._tail.ended and self._tail.delivered_tokens > self._tail.noted_tokens:
@@ -154,7 +167,9 @@ class Reader:
     async def _fold(self) -> None:
         """Tell the encoder silently what lies before the cursor; who has read the end gets it again."""
         while self._folded < self.cursor:
-            events = [e for e in await self._page(self._folded) if e.seq <= self.cursor]
+            known = self._tail.since(self._folded) if self._tail else None
+            page = await threads.run(log.page, self.response_id, self._folded) if known is None else known
+            events = [e for e in page if e.seq <= self.cursor]
             if events and events[-1].kind == ENDED:
                 self.cursor = events.pop().seq - 1
             if not events:
@@ -167,29 +182,49 @@ class Reader:
     async def _next(self, cursor: int, may_beat: bool = False) -> Sequence[Event]:
         """The next stored events; empty when closed, given up, or (may_beat) when a heartbeat is due."""
         while not self._closed:
-            events = await self._page(cursor)
+            events = self._page(cursor)
             if events:
                 return events
             if self._gone or (may_beat and self._beat_due):
                 return ()
-            if self._tail is None or self._tail.ended:
-                self._deleted = not await threads.run(responses.exists, self.response_id)
-            if not self._deleted:
-                await self._wait()
+            await self._wait()
         return ()
 
-    async def _page(self, cursor: int) -> Sequence[Event]:
+    def _page(self, cursor: int) -> Sequence[Event]:
         events = self._tail.since(cursor) if self._tail else None
-        if events is None:
-            return await threads.run(log.page, self.response_id, cursor)
+        self._reads_rows = events is None or (not events and self._tail is not None and self._tail.ended)
+        if events is None or self._reads_rows:
+            return self._rows(cursor)
         return log.first_page(events)
+
+    def _rows(self, cursor: int) -> Sequence[Event]:
+        """What the database answered, or nothing yet. Not awaited here: hearts beat on while it hangs or fails."""
+        if self._asked is None or self._asked_cursor != cursor:
+            self._asked = asyncio.get_running_loop().create_task(self._ask(cursor))
+            self._asked_cursor = cursor
+        if not self._asked.done():
+            return ()
+        answer, self._asked = self._asked, None
+        return answer.result()
+
+    async def _ask(self, cursor: int) -> Sequence[Event]:
+        try:
+            events = await threads.run(log.page, self.response_id, cursor)
+            self._deleted = not events and not await threads.run(responses.exists, self.response_id)
+        except DatabaseError as error:
+            logger.debug("the log of %s cannot be read just now: %s", self.response_id, error)
+            return ()
+        return events
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
-        if self._tail:
-            await self._waiter
+        if self._asked:
+            either: list[asyncio.Future[Any]] = [self._waiter, self._asked]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        elif self._reads_rows:
+            await asyncio.wait([self._waiter], timeout=self._follow_poll_s)
         else:
-            await asyncio.wait([self._waiter], timeout=FOLLOW_POLL_S)
+            await self._waiter
 
     def _set_alarm(self) -> None:
         """One alarm per reader looks twice in a heartbeat's time whether one is due; jitter keeps readers apart."""

@@ -1,12 +1,14 @@
 """Owns the bytes between a connection and its socket: sends at once, counts what the peer took. Not HTTP."""
 
 import fcntl
+import socket
 import struct
 import termios
 import time
 from collections.abc import Iterable
 
-from twisted.internet import tcp
+from twisted.internet import main, tcp
+from twisted.internet.error import ConnectionDone, ConnectionLost
 
 
 class SocketTransport(tcp.Server):
@@ -20,6 +22,17 @@ class SocketTransport(tcp.Server):
     written_bytes = 0
     _taken_bytes = 0
     _taken_at_s = 0.0
+
+    def doRead(self) -> ConnectionLost | ConnectionDone | None:  # type: ignore[override]  # of an untyped mixin
+        """As Twisted's, and looks whether the peer's reset came together with these bytes.
+
+        uvloop tells of a reset once, and then never again of this socket. Bytes before it would be read then,
+        the reset not, and a peer that is gone would be answered for as long as nothing is written to it.
+        """
+        lost: ConnectionLost | ConnectionDone | None = super().doRead()
+        if lost is None and self.connected and self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            return main.CONNECTION_LOST
+        return lost
 
     def cork(self) -> bool:
         """Hold writes back, so that one message becomes one write. False when they are held already."""

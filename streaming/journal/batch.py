@@ -1,26 +1,31 @@
 """Owns one group commit: what goes into it and how it is written. Does not decide when; knows no event loop."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import IntegrityError, InterfaceError, InternalError, OperationalError, transaction
 
+from streaming.models import Response
 from streaming.protocol.events import Event
 from streaming.store import log, responses
-from streaming.store.responses import Delivered, Ending, Started
+from streaming.store.responses import Delivered, Ending, NewResponse, Started
 from streaming.store.threads import drop_broken_connection
 
 from .tail import Tail
 
 logger = logging.getLogger(__name__)
 
-#: Errors of the database, not of a row.
-UNAVAILABLE = (OperationalError, InterfaceError)
+#: Errors of the database, not of a row. PostgreSQL says InternalError when it has become read-only.
+UNAVAILABLE = (OperationalError, InterfaceError, InternalError)
 
 
 class Fenced(Exception):
     """Another owner has written: this process may append nothing more to the response."""
+
+
+class Hole(Exception):
+    """The database lost more of a log than memory still holds."""
 
 
 @dataclass(slots=True)
@@ -33,15 +38,19 @@ class Entry:
     fenced: bool = False
 
     def write_missing(self) -> None:
-        """Insert what is not stored yet, inside the caller's transaction; raises Fenced or IntegrityError.
+        """Insert what is not stored, inside the caller's transaction; raises Fenced, Hole or IntegrityError.
 
         A commit that was reported as failed may have gone through: then the log holds these events, or some.
+        One that was reported as stored may be lost (PostgreSQL with ``synchronous_commit`` off was killed):
+        then the log lacks events that readers have seen, and gets them from memory.
         """
         if not responses.is_of_epoch(self.tail.response_id, self.tail.epoch):
             raise Fenced(self.tail.response_id)
         stored_seq = log.last_seq(self.tail.response_id)
-        missing = [event for event in self.events if event.seq > stored_seq]
+        missing = [event for event in (*self.tail.events, *self.events) if event.seq > stored_seq]
         if missing:
+            if missing[0].seq != stored_seq + 1:
+                raise Hole(self.tail.response_id)
             log.insert((self.tail.response_id, event) for event in missing)
             self.write_end()
 
@@ -51,6 +60,29 @@ class Entry:
             return
         if not responses.end(self.tail.response_id, self.tail.epoch, self.events[-1].seq, self.ending):
             raise Fenced(self.tail.response_id)
+
+
+@dataclass(slots=True, eq=False)
+class Creation:
+    """A new row that rides along, and what became of it: itself, or why it cannot be stored."""
+
+    new: NewResponse
+    response: Response | None = None
+    error: Exception | None = None
+
+    def write(self) -> None:
+        """Inside the caller's transaction, which any error breaks."""
+        self.response = responses.insert(self.new)
+
+    def write_alone(self) -> None:
+        """In a transaction of its own. Raises one of UNAVAILABLE; another error is the answer."""
+        self.response = None  # what a transaction that broke had made
+        try:
+            self.response = responses.create(self.new)
+        except UNAVAILABLE:
+            raise
+        except Exception as error:  # noqa: BLE001  who asked for the row is told
+            self.error = error
 
 
 @dataclass(slots=True)
@@ -74,10 +106,23 @@ class Notes:
 
 @dataclass(slots=True)
 class Batch:
-    """One group commit."""
+    """One group commit. ``failed`` says that an earlier try found the database to be the trouble.
+
+    With ``synchronous`` off events need not be on disk when the commit returns: memory has them a while longer.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
+    creations: list[Creation] = field(default_factory=list)
+    synchronous: bool = True
+    failed: bool = False
+
+    def write_again_later(self, live: Iterable[Tail]) -> None:
+        """The database was the trouble: next time also look whether it still has what was published before."""
+        self.failed = True
+        self.creations = []  # who asked has been told
+        known = {entry.tail for entry in self.entries}
+        self.entries += [Entry(tail, ()) for tail in live if tail not in known and not tail.given_up]
 
     def write(self) -> None:
         """Commit everything at once; where that fails for a reason of one row, each response alone.
@@ -85,19 +130,31 @@ class Batch:
         Raises one of UNAVAILABLE when the database itself is the trouble: the batch can be written again.
         """
         drop_broken_connection()
+        if self.failed:
+            self._write_each()
+            return
         try:
             self._write_together()
         except UNAVAILABLE:
             raise
         except Exception:
             logger.info("a commit did not go through whole; writing each response alone", exc_info=True)
-            self._write_note_alone(self.notes.write_started)
-            for entry in self.entries:
-                self._write_alone(entry)
-            self._write_note_alone(self.notes.write_delivered)
+            self._write_each()
+
+    def _write_each(self) -> None:
+        for creation in self.creations:
+            creation.write_alone()
+        self._write_note_alone(self.notes.write_started)
+        for entry in self.entries:
+            self._write_alone(entry)
+        self._write_note_alone(self.notes.write_delivered)
 
     def _write_together(self) -> None:
         with transaction.atomic():
+            if not (self.synchronous or self.creations or any(entry.ending for entry in self.entries)):
+                log.commit_without_waiting()
+            for creation in self.creations:
+                creation.write()
             self.notes.write_started()
             log.insert((entry.tail.response_id, event) for entry in self.entries for event in entry.events)
             for entry in self.entries:
@@ -113,6 +170,9 @@ class Batch:
             raise
         except (IntegrityError, Fenced):
             entry.fenced = True
+        except Hole:
+            logger.error("the database lost more of %s than memory holds; giving it up", entry.tail.response_id)
+            entry.fenced = entry.tail.storage_lost = True
         except Exception:
             logger.exception("events of %s cannot be stored; giving it up", entry.tail.response_id)
             entry.fenced = True

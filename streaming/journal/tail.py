@@ -1,7 +1,7 @@
 """Owns the newest part of a response's log in memory: what is stored, what waits to be, who reads. Stores nothing."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streaming.protocol.events import ENDED, Draft, Event, merge, size_bytes
@@ -43,7 +43,8 @@ class Tail:
         self.storage_lost = False
         self.on_readers: Callable[[], None] | None = None
         self._listeners: dict[Listener, bool] = {}
-        self._readers_elsewhere = 0
+        self.on_stored: Callable[[Tail], None] | None = None
+        self._followers: Mapping[str, int] = {}
         self._stored = asyncio.Event()
 
     @property
@@ -59,12 +60,17 @@ class Tail:
     @property
     def readers(self) -> int:
         """How many readers count as somebody reading, here and at other processes."""
-        return sum(self._listeners.values()) + self._readers_elsewhere
+        return sum(self._listeners.values()) + sum(self._followers.values())
 
-    def read_elsewhere(self, readers: int) -> None:
-        """So many readers at other processes follow the rows."""
-        if readers != self._readers_elsewhere:
-            self._readers_elsewhere = readers
+    @property
+    def followers(self) -> Mapping[str, int]:
+        """How many readers follow the rows, by process."""
+        return self._followers
+
+    def followed(self, followers: Mapping[str, int]) -> None:
+        """So many readers follow the rows, by process."""
+        if followers != self._followers:
+            self._followers = followers
             self._readers_changed()
 
     def attach(self, listener: Listener, counts: bool = True) -> None:
@@ -127,6 +133,8 @@ class Tail:
         """Tell every reader to look again, and a relay that waits for room."""
         for listener in self._listeners:
             listener.wake()
+        if self._followers and self.on_stored:
+            self.on_stored(self)
         self._stored.set()
 
     async def room(self) -> None:

@@ -2,27 +2,26 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
 
-from streaming.engine.base import Sampling
-from streaming.engine.prompt import carry_on
+from streaming.engine.base import EngineError, Sampling
 from streaming.engine.registry import bundle_for, engine_for
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.models import Engine, Response
-from streaming.pool import UnknownModel
-from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.end_state import STOPPED, decide
-from streaming.protocol.events import STARTED, TEXT, Event
-from streaming.protocol.markers import spelled
+from streaming.protocol.events import STARTED, Event
 from streaming.protocol.policy import Policy, parse_policy
-from streaming.protocol.response_stream import ResponseStream, StreamOptions
+from streaming.protocol.response_stream import StreamOptions
 from streaming.relay import Job
 from streaming.store import log, orphans, threads
 from streaming.store.packing import unpack_prompt
 
+from .joining import carrier, joined, rebuilt
 from .owner import Owner
 from .stream_options import stream_options
 
@@ -43,7 +42,8 @@ async def adopt_all(owner: Owner) -> int:
 async def adopt_or_end(owner: Owner, response: Response, reader_waits: bool = False) -> None:
     """Carry the response on where its policy or a reader wants it and an engine can, else end it ``truncated``.
 
-    ``reader_waits``: the caller attaches a reader before it awaits anything else. One that a person asked to stop, and whose owner died before its end was stored, is not carried on.
+    ``reader_waits``: the caller attaches a reader before it awaits anything else. A response that a person asked
+    to stop, and whose owner died before its end was stored, is not carried on.
     Raises nothing but DatabaseError: one that cannot be read must keep nobody from starting or sweeping.
     """
     try:
@@ -62,26 +62,36 @@ async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) ->
         await threads.write(orphans.end_orphan, response, decide(None, STOPPED, response.stop_reason))
         return
     policy = parse_policy(response.policy, settings.MAX_GRACE_S)
-    readers = await owner.readers_elsewhere(response.id)
-    wanted = policy.survives_owner or reader_waits or readers
-    row = await _engine_row(owner, response) if wanted else None
-    if row is None or not engine_for(row).can_continue:
+    followers = await owner.company.readers_of(response.id) if owner.company else {}
+    wanted = policy.survives_owner or reader_waits or followers
+    # An engine's grammar would begin anew in the middle of the answer.
+    is_constrained = response.request.get("options", {}).get("constrained", False)
+    row = await _engine_row(owner, response) if wanted and not is_constrained else None
+    if row is None:
         await threads.write(orphans.end_orphan, response, orphans.LOST)
         return
     adopted = await threads.write(orphans.adopt, response, owner.id)
     if adopted:
-        await _carry_on(owner, *adopted, row, policy, readers)
+        await _silence(owner, adopted[0])
+        await _carry_on(owner, *adopted, row, policy, followers)
 
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
-    try:
-        return await owner.pool.row_for(response.model)
-    except UnknownModel:
-        return None
+    """An engine that goes on where another stopped."""
+    rows = [row for row in await owner.pool.rows() if row.model == response.model]
+    return next((row for row in rows if engine_for(row).can_continue), None)
+
+
+async def _silence(owner: Owner, response: Response) -> None:
+    """Who had it may only be paused, and its engine at work: that is told to stop, where it can be by a name."""
+    for row in await owner.pool.rows():
+        if row.pk == response.engine_id:
+            with suppress(EngineError):
+                await engine_for(row).abort(f"{response.id}-{response.epoch - 1}")
 
 
 async def _carry_on(
-    owner: Owner, response: Response, continued: Event, row: Engine, policy: Policy, readers: int
+    owner: Owner, response: Response, continued: Event, row: Engine, policy: Policy, followers: Mapping[str, int]
 ) -> None:
     events = await threads.run(log.read, response.id)
     bundle = bundle_for(row)
@@ -89,14 +99,15 @@ async def _carry_on(
     options = _options(row, response, bundle, prompt_ids)
     logger.info("carrying on %s from event %d", response.id, continued.seq)
     owner.launch(
-        _job(response, policy, _join(row, bundle, prompt_ids, events, options)),
-        lambda yields_ids: _rebuild(events, bundle, prompt_ids, options, yields_ids),
+        _job(response, policy, joined(events, bundle, prompt_ids, options, engine_for(row).yields_ids)),
+        lambda yields_ids: rebuilt(events, bundle, prompt_ids, options, yields_ids),
+        carry_on=carrier(response.id, bundle, prompt_ids, options),
         user_id=response.user_id,
         received_at=asyncio.get_running_loop().time(),
         last_seq=continued.seq,
         earlier_tokens=sum(event.token_count for event in events),
         is_started=any(event.kind == STARTED for event in events),
-        readers_elsewhere=readers,
+        followers=followers,
     )
 
 
@@ -106,29 +117,11 @@ def _options(row: Engine, response: Response, bundle: TokenizerBundle, prompt_id
         bundle,
         prompt_ids,
         response.id,
+        asked=response.request.get("options", {}),
         stops=tuple(response.request["stop"]),
         max_tokens=response.request["max_tokens"],
         min_tokens=response.request["sampling"].get("min_tokens", 0),
     )
-
-
-def _join(
-    row: Engine, bundle: TokenizerBundle, prompt_ids: list[int], events: list[Event], options: StreamOptions
-) -> list[int]:
-    """The prompt and what was produced after it: the same ids, or the shown text tokenized."""
-    if engine_for(row).yields_ids:
-        return prompt_ids + [token_id for event in events for token_id in event.token_ids]
-    markers = options.get("markers")
-    if markers is not None:
-        return carry_on(bundle, prompt_ids, spelled(markers, events, options.get("in_reasoning", False)))
-    return carry_on(bundle, prompt_ids, "".join(e.payload["text"] for e in events if e.kind == TEXT))
-
-
-def _rebuild(
-    events: list[Event], bundle: TokenizerBundle, prompt_ids: list[int], options: StreamOptions, yields_ids: bool
-) -> ResponseStream:
-    detokenizer = Detokenizer(bundle.tokenizer, prompt_ids) if yields_ids else None
-    return ResponseStream.rebuild(events, detokenizer=detokenizer, **options)
 
 
 def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:

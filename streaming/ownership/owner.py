@@ -15,16 +15,17 @@ from django.conf import settings
 from django.db import DatabaseError
 from ulid import ULID
 
-from streaming.admission import Admission
+from streaming.admission import Admission, ReaderCaps
 from streaming.journal import Journal, Tail
 from streaming.models import Response
 from streaming.pool import Pool
-from streaming.presence import Presence
-from streaming.protocol.end_state import BUG, decide
-from streaming.protocol.liveness import Judge
+from streaming.protocol.end_state import BUG, STORAGE_FAILED, decide
 from streaming.protocol.response_stream import ResponseStream
 from streaming.relay import Job, Limits, Relay
 from streaming.store import orphans, presence, threads
+
+from .company import Company
+from .joining import CarryOn
 
 logger = logging.getLogger(__name__)
 
@@ -48,19 +49,21 @@ class Owner:
 
     def __init__(self) -> None:
         self.id = f"web_{ULID()}"
-        self.journal = Journal()
-        self.pool = Pool(settings.MAX_QUEUED_PER_ENGINE)
+        self.journal = Journal(patience_s=settings.STORAGE_PATIENCE_S, synchronous=settings.SYNCHRONOUS_EVENTS)
+        self.pool = Pool(settings.MAX_QUEUED_PER_ENGINE, settings.WEB_PROCESSES)
         self.draining = False
         self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
+        self.readers = ReaderCaps(settings.MAX_READERS_PER_RESPONSE, settings.MAX_READERS_PER_USER)
         self._relays: dict[str, Relay] = {}
+        #: Relays that had no slot when somebody looked last; the others need not be looked at again.
+        self._queued: dict[str, Relay] = {}
         self._tails: dict[str, Tail] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._expected: dict[str, asyncio.Future[None]] = {}
         self._storing: Counter[str] = Counter()
         self._beside: list[asyncio.Task[None]] = []
-        #: Judges the other processes, and tells them who reads here; None where no other can be alive.
-        self.judge: Judge | None = None
-        self.presence: Presence | None = None
+        #: The other processes; None where no other can be alive.
+        self.company: Company | None = None
         self._ended: list[str] = []
 
     async def start(self) -> None:
@@ -68,11 +71,11 @@ class Owner:
         await threads.write(orphans.register_process, self.id, socket.gethostname(), os.getpid())
         self.run_beside(self._beat())
 
-    def has_company(self, judge: Judge) -> None:
-        """Other processes serve the same database: their readers count, ours are told to them."""
-        self.judge = judge
-        self.presence = Presence(self.id)
-        self.run_beside(self.presence.run())
+    def meet(self, company: Company) -> None:
+        """Other processes serve the same database."""
+        self.company = company
+        for work in company.work:
+            self.run_beside(work)
 
     def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something for as long as this process owns anything."""
@@ -82,7 +85,7 @@ class Owner:
         """Whether nobody runs the response: its owner is judged dead, let go of it, or is us without a relay."""
         if response.end_state is not None or response.id in self._relays or response.id in self._expected:
             return False
-        return response.owner == self.id or self.judge is None or self.judge.is_dead(response.owner)
+        return response.owner == self.id or self.company is None or self.company.judge.is_dead(response.owner)
 
     @contextmanager
     def expecting(self, response_id: str, user_id: int | None, model: str) -> Iterator[None]:
@@ -100,8 +103,8 @@ class Owner:
 
     def without_slot(self, model: str) -> int:
         """How many responses of the model are being stored here, or wait for an engine."""
-        queued = sum(r.job.model == model and r.figures.admitted_at is None for r in self._relays.values())
-        return self._storing[model] + queued
+        self._queued = {i: relay for i, relay in self._queued.items() if relay.figures.admitted_at is None}
+        return self._storing[model] + sum(relay.job.model == model for relay in self._queued.values())
 
     async def launched(self, response_id: str) -> None:
         """Wait until a response that is being stored has its relay, or has failed to get one."""
@@ -113,12 +116,13 @@ class Owner:
         job: Job,
         open_stream: OpenStream,
         *,
+        carry_on: CarryOn,
         user_id: int | None,
         received_at: float,
         last_seq: int = 0,
         earlier_tokens: int = 0,
         is_started: bool = False,
-        readers_elsewhere: int = 0,
+        followers: Mapping[str, int] | None = None,
     ) -> Tail:
         """Start the relay of a stored response and return its tail; attach the first reader before you await.
 
@@ -127,7 +131,8 @@ class Owner:
         tail = Tail(job.response_id, job.epoch, received_at, last_seq)
         tail.sent_tokens = earlier_tokens
         tail.is_started = is_started
-        tail.read_elsewhere(readers_elsewhere)
+        tail.followed(followers or {})
+        tail.on_stored = self.company.stored if self.company else None
         relay = Relay(
             job,
             tail,
@@ -135,9 +140,10 @@ class Owner:
             pool=self.pool,
             limits=limits(),
             open_stream=open_stream,
-            readers_elsewhere=self.readers_elsewhere if self.judge else None,
+            carry_on=carry_on,
+            followers_of=self.company.readers_of if self.company else None,
         )
-        self._relays[job.response_id] = relay
+        self._relays[job.response_id] = self._queued[job.response_id] = relay
         self._tails[job.response_id] = tail
         self.admission.enter(user_id)
         task = asyncio.get_running_loop().create_task(self._run(relay, user_id), context=contextvars.Context())
@@ -152,22 +158,10 @@ class Owner:
         """The relay of a response that runs here."""
         return self._relays.get(response_id)
 
-    def living(self, readers: Mapping[str, int]) -> int:
-        """How many of these readers, by process, are at processes that live."""
-        return sum(n for process_id, n in readers.items() if self.judge and not self.judge.is_dead(process_id))
-
-    async def readers_elsewhere(self, response_id: str) -> int:
-        """How many readers follow the rows of a response; none where the database cannot tell."""
-        try:
-            return self.living(await threads.run(presence.of, response_id)) if self.judge else 0
-        except DatabaseError as error:
-            logger.warning("who reads %s elsewhere is not known: %s", response_id, error)
-            return 0
-
     async def count_delivered_elsewhere(self) -> None:
         """Put what readers elsewhere took of the responses that ended here since the last call into their rows."""
         ended = list(self._ended)
-        if ended and self.judge:
+        if ended and self.company:
             await threads.write(presence.fold, ended)
         del self._ended[: len(ended)]
 
@@ -211,6 +205,7 @@ class Owner:
                 await self._end_unended(relay)
         finally:
             del self._relays[response_id], self._tasks[response_id]
+            self._queued.pop(response_id, None)
             self._ended.append(response_id)
             self.admission.leave(user_id)
             # A reader that comes back to a tail that gets no more must find the rows instead.
@@ -220,7 +215,8 @@ class Owner:
     async def _end_unended(self, relay: Relay) -> None:
         """The last net: nothing stays running because of a fault of ours. No-op where another owner took over."""
         try:
-            await threads.write(orphans.end_owned, relay.job.response_id, relay.job.epoch, decide(None, BUG))
+            how = decide(None, STORAGE_FAILED if relay.tail.storage_lost else BUG)
+            await threads.write(orphans.end_owned, relay.job.response_id, relay.job.epoch, how)
         except DatabaseError:
             logger.exception("%s could not be ended", relay.job.response_id)
 

@@ -12,11 +12,12 @@ from streaming.protocol.liveness import Judge
 from streaming.store import threads
 
 from .adoption import adopt_all
+from .company import Company
 from .guards import Guards
 from .owner import current
 from .probe import Probe
-from .sweep import Sweep
-from .watch import watch_own
+from .sweep import Sweep, sweep_own
+from .watch import look_when_asked, watch_own
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +55,12 @@ async def start_process(others_are_dead: bool) -> None:
         if taken:
             logger.info("took over %d responses of a process that is gone", taken)
     else:
-        owner.run_beside(Sweep(owner, Judge(unchanged_s=settings.DEAD_S)).run())
+        company = Company(owner.id, Judge(unchanged_s=settings.DEAD_S), owner.relay)
+        owner.meet(company)
+        owner.run_beside(look_when_asked(owner, company))
+        owner.run_beside(Sweep(owner, company.judge).run())
     owner.run_beside(watch_own(owner))
+    owner.run_beside(sweep_own(owner))
     owner.run_beside(guards().run())
 
 

@@ -19,6 +19,7 @@ from streaming.store import responses, threads
 from streaming.store.responses import NewResponse
 
 from .ask import Ask, Refused
+from .joining import carrier
 from .owner import Owner
 from .prompting import Prompt, fit
 from .stream_options import stream_options
@@ -74,6 +75,7 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
         bundle,
         prompt.token_ids,
         new.id,
+        asked=new.request["options"],
         stops=ask.stops,
         max_tokens=prompt.max_tokens,
         min_tokens=ask.sampling.get("min_tokens", 0),
@@ -82,7 +84,8 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
 
     def launch(response: Response) -> Tail:
         job = _job(ask, response, prompt)
-        return owner.launch(job, open_stream, user_id=ask.user_id, received_at=received_at)
+        carry_on = carrier(response.id, bundle, prompt.token_ids, options)
+        return owner.launch(job, open_stream, carry_on=carry_on, user_id=ask.user_id, received_at=received_at)
 
     def launch_late(stored: asyncio.Future[Response]) -> None:
         if not stored.cancelled() and not stored.exception():
@@ -90,7 +93,8 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
 
     check_room(owner, ask)
     with owner.expecting(new.id, ask.user_id, ask.model):
-        storing = asyncio.ensure_future(threads.write(responses.create, new))
+        stored = owner.journal.create(new) if new.waits_for_nobody else threads.write(responses.create, new)
+        storing = asyncio.ensure_future(stored)
         try:
             response = await asyncio.shield(storing)
         except asyncio.CancelledError:
@@ -124,7 +128,7 @@ def _new(owner: Owner, ask: Ask, prompt: Prompt) -> NewResponse:
             "max_tokens": prompt.max_tokens,
             "stop": list(ask.stops),
             "sampling": dict(ask.sampling),
-            "options": dict(ask.options),
+            "options": ask.stored_options,
         },
         prompt_ids=prompt.token_ids,
         owner=owner.id,
@@ -133,6 +137,7 @@ def _new(owner: Owner, ask: Ask, prompt: Prompt) -> NewResponse:
         conversation_id=ask.conversation_id,
         question=ask.question,
         parent_id=ask.parent_id,
+        kept=ask.kept,
     )
 
 
@@ -143,8 +148,11 @@ def _job(ask: Ask, response: Response, prompt: Prompt) -> Job:
         model=ask.model,
         prompt_ids=prompt.token_ids,
         prompt_tokens=len(prompt.token_ids),
-        messages=ask.messages,
-        sampling=Sampling(max_tokens=prompt.max_tokens, stop=ask.stops, **ask.sampling),
+        messages=prompt.messages,
+        sampling=Sampling(max_tokens=prompt.max_tokens, stop=ask.stops, json_schema=prompt.json_schema, **ask.sampling),
         policy=ask.policy,
         cache_salt=str(ask.user_id),
+        tools=ask.tools,
+        tool_choice=ask.tool_choice,
+        conversation=ask.conversation_id or "",
     )

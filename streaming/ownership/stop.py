@@ -33,6 +33,8 @@ async def stop(owner: Owner, response: Response, reason: str) -> None:
         await threads.write(orphans.end_orphan, response, end)
     else:
         await threads.write(responses.request_stop, response.id, reason)
+        if owner.company:
+            owner.company.ring(response.owner, response.id)
         await _ended_elsewhere(response.id)
 
 

@@ -15,13 +15,35 @@ from .owner import Owner
 logger = logging.getLogger(__name__)
 
 
+async def sweep_own(owner: Owner) -> None:
+    """Every SWEEP_S take up what is ours by its row and runs nowhere: stored although that seemed to fail."""
+    suspects: set[str] = set()
+    while True:
+        await asyncio.sleep(settings.SWEEP_S)
+        try:
+            suspects = await take_up_strays(owner, suspects)
+        except DatabaseError as error:
+            logger.warning("could not look after our own responses: %s", error)
+
+
+async def take_up_strays(owner: Owner, suspects: set[str]) -> set[str]:
+    """Carry on, or end, those of ``suspects`` that still run nowhere. Returns what runs nowhere, to be suspected.
+
+    Twice, because adoption makes a row ours a moment before its relay starts.
+    """
+    strays = [response for response in await threads.run(orphans.unended_of, owner.id) if owner.is_orphan(response)]
+    for response in strays:
+        if response.id in suspects:
+            await adopt_or_end(owner, response)
+    return {response.id for response in strays}
+
+
 class Sweep:
     """Judges the other processes by their beats; every SWEEP_S takes over the responses of the dead ones."""
 
     def __init__(self, owner: Owner, judge: Judge):
         self._owner = owner
         self._judge = judge
-        owner.has_company(judge)
 
     async def run(self) -> None:
         """Read beats every BEAT_S and sweep every SWEEP_S, for ever; an outage of the database kills nobody."""

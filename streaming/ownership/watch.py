@@ -11,6 +11,7 @@ from streaming.relay import Relay
 from streaming.store import threads, watch
 from streaming.store.watch import Owned
 
+from .company import Company
 from .owner import Owner
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,17 @@ async def watch_own(owner: Owner) -> None:
             logger.warning("could not look what others did to our responses: %s", error)
 
 
+async def look_when_asked(owner: Owner, company: Company) -> None:
+    """Look at once when another process rings; one look for all rings that came meanwhile."""
+    while True:
+        await company.asked.wait()
+        company.asked.clear()
+        try:
+            await look(owner)
+        except DatabaseError as error:
+            logger.warning("could not look at what a doorbell announced: %s", error)
+
+
 async def look(owner: Owner) -> None:
     """Carry out stops that were asked for elsewhere, count readers elsewhere, give up what is no longer ours."""
     running = set(owner.running)
@@ -41,7 +53,8 @@ async def look(owner: Owner) -> None:
 
 
 def _take_note(owner: Owner, relay: Relay, seen: Owned) -> None:
-    relay.tail.read_elsewhere(owner.living(seen.readers))
+    if owner.company:
+        relay.tail.followed(owner.company.living(seen.readers))
     relay.tail.delivered_elsewhere(seen.delivered_tokens)
     if seen.stop_reason:
         relay.stop(decide(None, STOPPED, seen.stop_reason))

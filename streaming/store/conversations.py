@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -11,6 +12,8 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from streaming.models import Conversation, Message, Response, ResponseEvent
 from streaming.protocol.events import TEXT
+
+from . import steps
 
 ID_FORMAT = re.compile(r"conv_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 CURSOR_FORMAT = re.compile(rf"([0-9]{{1,16}})\.({ID_FORMAT.pattern})", re.ASCII)
@@ -24,12 +27,16 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message with what is stored of its answer so far. ``position`` is the log's last (epoch, seq)."""
+    """A message with what is stored of its answer so far.
+
+    ``position`` is the log's last (epoch, seq). ``output`` are the answer's items if it is more than text.
+    """
 
     message: Message
     response: Response | None
     text: str
     position: tuple[int, int] | None
+    output: list[dict[str, Any]] = field(default_factory=list)
 
 
 def get(user: User, conversation_id: str) -> Conversation:
@@ -74,11 +81,12 @@ def delete(user: User, conversation_id: str) -> None:
 
 
 def turns(conversation: Conversation) -> list[Turn]:
-    """All messages, oldest first, in two queries however many there are."""
+    """All messages, oldest first, in at most four queries however many there are."""
     messages = list(conversation.messages.select_related("response").order_by("id"))
     responses = [response for message in messages if (response := getattr(message, "response", None))]
-    live = _live_logs(response.id for response in responses if response.end_state is None)
-    return [_turn(message, live) for message in messages]
+    live = _live_logs(response for response in responses if response.end_state is None)
+    ended = steps.of_ended(response for response in responses if response.end_state is not None)
+    return [_turn(message, live, ended) for message in messages]
 
 
 def _listed(user: User) -> QuerySet[Conversation]:
@@ -88,32 +96,42 @@ def _listed(user: User) -> QuerySet[Conversation]:
     return Conversation.objects.filter(user=user).annotate(running=Subquery(unended.values("id")[:1]))
 
 
-def _turn(message: Message, live: dict[str, tuple[str, tuple[int, int]]]) -> Turn:
+@dataclass(frozen=True, slots=True)
+class _LiveLog:
+    """What is stored of an answer that has not ended."""
+
+    text: str
+    position: tuple[int, int]
+    output: list[dict[str, Any]]
+
+
+def _turn(message: Message, live: dict[str, _LiveLog], ended: dict[str, list[dict[str, Any]]]) -> Turn:
     response: Response | None = getattr(message, "response", None)
     if response is None:
         return Turn(message, None, message.text, None)
     if response.end_state is None:
-        text, position = live.get(response.id, ("", None))
-        return Turn(message, response, text, position)
-    return Turn(
-        message, response, response.output_text, (response.epoch, response.last_seq) if response.last_seq else None
-    )
+        log = live.get(response.id)
+        return Turn(message, response, log.text, log.position, log.output) if log else Turn(message, response, "", None)
+    position = (response.epoch, response.last_seq) if response.last_seq else None
+    return Turn(message, response, response.output_text, position, ended.get(response.id, []))
 
 
-def _live_logs(response_ids: Iterable[str]) -> dict[str, tuple[str, tuple[int, int]]]:
-    """Of answers that have not ended: the text in the log and the log's last position."""
-    ids = list(response_ids)
-    if not ids:
+def _live_logs(responses: Iterable[Response]) -> dict[str, _LiveLog]:
+    """Of answers that have not ended: what is in the log, and its last position."""
+    by_id = {response.id: response for response in responses}
+    if not by_id:
         return {}
-    rows = ResponseEvent.objects.filter(response_id__in=ids).order_by("response_id", "seq")
-    logs: dict[str, list[tuple[int, int, str]]] = {}
-    for response_id, epoch, seq, kind, payload in rows.values_list("response_id", "epoch", "seq", "kind", "payload"):
-        logs.setdefault(response_id, []).append((epoch, seq, payload["text"] if kind == TEXT else ""))
-    return {response_id: (_joined(log), log[-1][:2]) for response_id, log in logs.items()}
+    rows = ResponseEvent.objects.filter(response_id__in=by_id).order_by("response_id", "seq")
+    logs: dict[str, list[steps.Row]] = {}
+    for response_id, seq, epoch, kind, payload in rows.values_list("response_id", "seq", "epoch", "kind", "payload"):
+        logs.setdefault(response_id, []).append((seq, epoch, kind, payload))
+    return {id_: _live_log(by_id[id_], log) for id_, log in logs.items()}
 
 
-def _joined(log: Sequence[tuple[int, int, str]]) -> str:
-    return "".join(text for _, _, text in log)
+def _live_log(response: Response, log: Sequence[steps.Row]) -> _LiveLog:
+    last_seq, last_epoch, *_ = log[-1]
+    text = "".join(payload["text"] for _, _, kind, payload in log if kind == TEXT)
+    return _LiveLog(text, (last_epoch, last_seq), steps.items(response, log))
 
 
 def _cursor(conversation: Conversation) -> str:

@@ -19,7 +19,8 @@ _INSERT = """INSERT INTO streaming_responseevent
 # Walks from event to event until the page is full, so that a log of large events is never read beyond it.
 # Not a join: PostgreSQL would read the whole log anew for each step.
 _PAGE = """WITH RECURSIVE page(seq, size) AS (
-      SELECT seq, LENGTH(CAST(payload AS text)) FROM streaming_responseevent WHERE response_id = %(id)s AND seq = %(first)s
+      SELECT seq, LENGTH(CAST(payload AS text)) FROM streaming_responseevent
+      WHERE response_id = %(id)s AND seq = %(first)s
     UNION ALL
       SELECT seq + 1, size + (SELECT LENGTH(CAST(e.payload AS text)) FROM streaming_responseevent e
                               WHERE e.response_id = %(id)s AND e.seq = page.seq + 1)
@@ -40,6 +41,13 @@ def insert(events: Iterable[tuple[str, Event]]) -> None:
             cursor.executemany(_INSERT, rows)
 
 
+def commit_without_waiting() -> None:
+    """Let this transaction return before it is on disk, where the database knows of that: a crash may lose it."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit = off")
+
+
 def last_seq(response_id: str) -> int:
     """The highest stored seq, 0 for an empty log."""
     return ResponseEvent.objects.filter(response_id=response_id).aggregate(n=Max("seq"))["n"] or 0
@@ -53,7 +61,12 @@ def position(response_id: str, seq: int) -> tuple[int | None, int]:
 
 def page(response_id: str, after_seq: int) -> list[Event]:
     """The events after a seq, in order: PAGE_BYTES of payload at most, but at least one; empty while there is none."""
-    wanted = {"id": response_id, "first": after_seq + 1, "last": after_seq + PAGE_ROWS, "bytes": PAGE_BYTES}
+    wanted: dict[str, str | int] = {
+        "id": response_id,
+        "first": after_seq + 1,
+        "last": after_seq + PAGE_ROWS,
+        "bytes": PAGE_BYTES,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, wanted)
         return [

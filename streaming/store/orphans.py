@@ -27,6 +27,11 @@ def unended(owner_not: str | None = None) -> list[Response]:
     return list(rows.exclude(owner=owner_not) if owner_not else rows)
 
 
+def unended_of(owner: str) -> list[Response]:
+    """Responses that have not ended and are owned by the given process."""
+    return list(Response.objects.filter(end_state__isnull=True, owner=owner).order_by("id"))
+
+
 def adopt(response: Response, new_owner: str) -> tuple[Response, Event] | None:
     """Become the owner and store the ``continued`` event; None when somebody else was faster."""
     continued = _against_a_late_writer(lambda: _adopt(response, new_owner))

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from django.db import OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,7 +26,8 @@ _writing = ThreadPoolExecutor(WRITE_THREADS, thread_name_prefix="store-write")
 
 async def run(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a store function that reads; at most READ_THREADS connections exist for all of them."""
-    return await asyncio.get_running_loop().run_in_executor(_reading, lambda: _fresh(function, *args, **kwargs))
+    call = reading(function)
+    return await asyncio.get_running_loop().run_in_executor(_reading, lambda: call(*args, **kwargs))
 
 
 async def write(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,6 +40,24 @@ async def write(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
         return _fresh(function, *args, **kwargs)
 
     return await asyncio.get_running_loop().run_in_executor(_writing, in_turn)
+
+
+def reading(function: Callable[P, R]) -> Callable[P, R]:
+    """A store function that reads, on whatever thread: called again where the connection proves to be broken.
+
+    Nobody notices that a connection breaks until it is used, which may be long after the database is back.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return _fresh(function, *args, **kwargs)
+        except (OperationalError, InterfaceError):
+            if not drop_broken_connection():
+                raise
+            return function(*args, **kwargs)
+
+    return call
 
 
 def _fresh(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -66,7 +86,12 @@ def close_connection() -> None:
     connection.close()
 
 
-def drop_broken_connection() -> None:
+def drop_broken_connection() -> bool:
     """Close this thread's connection if an earlier error left it unusable; the next query opens a new one."""
-    if connection.connection is not None and connection.errors_occurred and not connection.is_usable():
-        connection.close()
+    if connection.connection is None or not connection.errors_occurred:
+        return False
+    if connection.is_usable():
+        connection.errors_occurred = False
+        return False
+    connection.close()
+    return True

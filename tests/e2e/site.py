@@ -38,11 +38,11 @@ class Process:
             self.lines.append("(ended)")
             self._changed.notify_all()
 
-    def line_with(self, text: str, timeout_s: float = START_S) -> str:
-        """The first line that holds the text, waited for."""
+    def line_with(self, text: str, timeout_s: float = START_S, after: int = 0) -> str:
+        """The first line that holds the text, behind so many lines, waited for."""
 
         def found() -> str | None:
-            return next((line for line in self.lines if text in line), None)
+            return next((line for line in self.lines[after:] if text in line), None)
 
         with self._changed:
             if not self._changed.wait_for(lambda: found() or "(ended)" in self.lines, timeout_s) or not found():

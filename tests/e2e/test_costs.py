@@ -1,69 +1,191 @@
-"""Idle streams cost no thread and hold no database connection; slow questions wait outside of both."""
+"""What many connections cost one real process: threads, database connections and memory are bounded, all comes back."""
 
 import asyncio
-import json
-from pathlib import Path
+import random
+import shutil
 
-import psutil
+import pytest
 
-from tests.e2e.reading import script
+from streaming.store import threads
+from tests.e2e.crowd import (
+    Follower,
+    Held,
+    live_connections,
+    opened,
+    question,
+    raise_descriptor_limit,
+    reset,
+    running,
+    session,
+)
+from tests.e2e.reading import chat, script
+from tests.e2e.site import Site
 
-STREAMS = 100
-
-
-def held(site) -> tuple[int, int]:
-    """Threads of the web process, and its open descriptors of the database file."""
-    process = psutil.Process(site.web.popen.pid)
-    database = str(site.data_dir / "db.sqlite3")
-    links = [link.resolve() for link in Path(f"/proc/{process.pid}/fd").iterdir() if link.exists()]
-    return process.num_threads(), sum(str(link) == database for link in links)
-
-
-async def opened(site, key, body: dict) -> asyncio.StreamWriter:
-    """A request whose answer nobody waits for."""
-    data = json.dumps(body).encode()
-    _, writer = await asyncio.open_connection("127.0.0.1", site.port)
-    writer.write(
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s" % (key.encode(), len(data), data)
-    )
-    await writer.drain()
-    return writer
-
-
-async def running(site, count: int) -> None:
-    async with asyncio.timeout(30):
-        while site.rows("SELECT COUNT(*) FROM streaming_response WHERE state = 'running'") != [(count,)]:
-            await asyncio.sleep(0.05)
+SILENT = script(outputs=[{"gate": "never"}])
+AFTER_ONE_TOKEN = script(outputs=[{"text": "a"}, {"gate": "never"}])
+IDLE_STREAMS = 1000
+#: Pools start a thread when all of theirs are busy, up to these.
+POOLED_THREADS = threads.READ_THREADS + threads.WRITE_THREADS
+IDLE_BYTES = 60 * 1024
+WORDS = [f"w{nth} " for nth in range(25)]
+STORM_READERS = 400
+EVENT_CHARS, LOG_EVENTS = 4096, 51_200
+STUCK_BYTES = 5 * 2**20
 
 
-async def measured(site, key, body):
-    writers = await asyncio.gather(*(opened(site, key, body) for _ in range(STREAMS)))
-    await running(site, STREAMS)
-    figures = held(site)
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory, model_dir):
+    """A site of its own whose engine takes everybody, and another engine with two places."""
+    raise_descriptor_limit()
+    site = Site(tmp_path_factory.mktemp("crowd"), model_dir, STUCK_READER_S="3")
+    site.manage("migrate", "-v", "0")
+    for model, slots in [("scripted", "1300"), ("few", "2")]:
+        site.manage(
+            "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", slots,
+            "--context", "100000",
+        )  # fmt: skip
+    site.start()
+    yield site
+    site.stop()
+    shutil.rmtree(site.data_dir)
+
+
+@pytest.fixture(scope="module")
+def keys(crowd):
+    """Of two users: the default cap lets each have half of the crowd."""
+    return [crowd.manage("create_api_key", name) for name in ("one", "two")]
+
+
+async def crowded(site, keys, count: int) -> list[asyncio.StreamWriter]:
+    """So many idle streams: nothing said, one token said, a body waited for."""
+    kinds = [question(SILENT), question(AFTER_ONE_TOKEN), question(SILENT, stream=False)]
+    opening = (opened(site, keys[nth % 2], kinds[nth % 3]) for nth in range(count))
+    writers = await asyncio.gather(*opening)
+    await running(site, count)
+    return list(writers)
+
+
+async def gone(site, writers) -> None:
     for writer in writers:
         writer.close()
     await running(site, 0)
-    return figures
+    assert await asyncio.to_thread(live_connections, site) == 0
 
 
-async def test_a_hundred_idle_streams_add_no_thread_and_hold_no_connection(site, key):
-    silent = script(outputs=[{"gate": "never"}])
-    after_one_token = script(outputs=[{"text": "a"}, {"gate": "never"}])
-    body = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
-    await (await opened(site, key, body)).drain()
-    await asyncio.gather(*(asyncio.to_thread(lambda: None) for _ in range(4)))
-    bound_threads, bound_connections = 32, 12
-    for question, stream in [(silent, True), (after_one_token, True), (silent, False)]:
-        body = {"model": "scripted", "stream": stream, "messages": [{"role": "user", "content": question}]}
-        threads, connections = await measured(site, key, body)
-        assert threads <= bound_threads
-        assert connections <= bound_connections
-    # Twice as many streams cost not one more: what there is belongs to the process, not to its streams.
-    before = held(site)
-    writers = await asyncio.gather(*(opened(site, key, body) for _ in range(2 * STREAMS)))
-    await running(site, 2 * STREAMS)
-    assert held(site)[0] <= before[0] + 1
-    for writer in writers:
-        writer.close()
-    await running(site, 0)
+async def test_a_thousand_idle_streams_add_no_thread_hold_no_connection_and_little_memory(crowd, keys):
+    await gone(crowd, await crowded(crowd, keys, 100))
+    before = Held.by(crowd)
+    assert before.is_bounded
+    writers = await crowded(crowd, keys, IDLE_STREAMS)
+    held = Held.by(crowd)
+    assert held.is_bounded
+    assert held.threads <= before.threads + POOLED_THREADS
+    assert (held.rss_bytes - before.rss_bytes) / IDLE_STREAMS <= IDLE_BYTES
+    # Each user has as many as he may; a third is served beside them.
+    fresh = await asyncio.to_thread(crowd.manage, "create_api_key", "three")
+    async with session(fresh) as web:
+        async with web.get(f"{crowd.url}/healthz") as health:
+            assert health.status == 200
+        follower = Follower(web, crowd.url)
+        await follower.ask(question(script(outputs=[{"text": word} for word in WORDS])), "abort")
+        assert (follower.is_done, follower.text) == (True, "".join(WORDS))
+        one_more = web.post(
+            f"{crowd.url}/v1/chat/completions", json=question(SILENT), headers={"Authorization": f"Bearer {keys[0]}"}
+        )
+        async with one_more as refused:
+            assert (refused.status, "Retry-After" in refused.headers) == (429, True)
+    await gone(crowd, writers)
+    after = Held.by(crowd)
+    assert after.threads <= before.threads + POOLED_THREADS
+    assert after.is_bounded
+
+
+async def test_a_storm_of_reconnects_is_served_whole(crowd, keys):
+    body = question(script(outputs=[{"text": word} for word in WORDS], delay_s=0.3))
+    async with session(keys[0]) as one, session(keys[1]) as two:
+        followers = [Follower((one, two)[nth % 2], crowd.url) for nth in range(STORM_READERS)]
+        await asyncio.gather(*(follower.ask(body, "grace=60", frames=3) for follower in followers))
+        assert not any(follower.is_done for follower in followers)
+        storm = asyncio.gather(*(follower.come_back() for follower in followers))
+        held = []
+        while not storm.done():
+            held.append(await asyncio.to_thread(Held.by, crowd))
+            await asyncio.wait([storm], timeout=0.5)
+        await storm
+    assert all(sample.is_bounded for sample in held)
+    assert {follower.text for follower in followers} == {"".join(WORDS)}
+    assert all(follower.is_done for follower in followers)
+    assert {status for follower in followers for status in follower.statuses} <= {200, 429, 503}
+    ids = [follower.response_id for follower in followers]
+    assert len(set(ids)) == STORM_READERS
+    ended = crowd.rows("SELECT COUNT(*) FROM streaming_response WHERE id >= ? AND end_state = 'completed'", min(ids))
+    assert ended == [(STORM_READERS,)]
+    again = crowd.rows("SELECT COUNT(*) FROM streaming_response WHERE id >= ? AND epoch > 1", min(ids))
+    assert again == [(0,)]
+
+
+async def test_clients_that_reset_at_once_leave_the_engine_free(crowd, keys):
+    chance = random.Random(52)
+
+    async def reset_soon() -> None:
+        text = chance.choice([SILENT, AFTER_ONE_TOKEN, script(outputs=[{"text": "tick "}], repeat=0, delay_s=0.01)])
+        writer = await opened(crowd, keys[0], question(text, model="few", stream=chance.random() < 0.7))
+        await asyncio.sleep(chance.choice([0, 0.002, 0.02, 0.2]))
+        reset(writer.transport)
+
+    few = "model = 'few' AND end_state IS NULL"
+    for _ in range(6):
+        await asyncio.gather(*(reset_soon() for _ in range(50)))
+        await running(crowd, 0, few)
+    came = crowd.rows("SELECT COUNT(*) FROM streaming_response WHERE model = 'few' AND state = 'ended'")[0][0]
+    assert came > 100
+    # Both places are free at once, and a third asker waits: neither a slot lost nor one too many.
+    writers = [await opened(crowd, keys[0], question(SILENT, model="few")) for _ in range(3)]
+    await running(crowd, 3, few)
+    await running(crowd, 2, "model = 'few' AND state = 'running'")
+    await gone(crowd, writers)
+
+
+def long_log(site, key) -> str:
+    """The id of an ended response whose log has 200 MB."""
+    with site.api(key) as client:
+        small = chat(client, script(outputs=[{"text": "a"}])).response_id
+    row = {**site.row(small), "id": "resp_" + "1" * 26, "last_seq": LOG_EVENTS + 1}
+    columns, places = ", ".join(row), ", ".join("?" * len(row))
+    site.write(f"INSERT INTO streaming_response ({columns}) VALUES ({places})", *row.values())  # noqa: S608
+    site.write(
+        "INSERT INTO streaming_responseevent (response_id, seq, epoch, kind, payload, token_count)"
+        " WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < ?)"
+        " SELECT ?, seq, 1, 'text', json_object('text', hex(zeroblob(?))), 1 FROM n",
+        LOG_EVENTS, row["id"], EVENT_CHARS // 2,
+    )  # fmt: skip
+    site.write(
+        "INSERT INTO streaming_responseevent (response_id, seq, epoch, kind, payload, token_count)"
+        " SELECT ?, ?, 1, kind, payload, 0 FROM streaming_responseevent WHERE response_id = ? AND kind = 'ended'",
+        row["id"], row["last_seq"], small,
+    )  # fmt: skip
+    return row["id"]
+
+
+async def test_a_reader_that_stops_reading_200_mb_costs_no_memory_and_is_cut_off(crowd, keys):
+    response_id = await asyncio.to_thread(long_log, crowd, keys[0])
+    path = f"{crowd.url}/v1/responses/{response_id}/stream"
+    async with session(keys[0]) as web:
+        # The pages that the database keeps in memory are no cost of a reader.
+        async with web.get(path) as answer:
+            await answer.content.readexactly(20 * 2**20)
+            reset(answer.connection.transport)
+        before = Held.by(crowd)
+        told = len(crowd.web.lines)
+        async with session(keys[0]) as idle, idle.get(path) as answer:
+            await answer.content.readexactly(1000)
+            answer.connection.transport.pause_reading()
+            await asyncio.to_thread(crowd.web.line_with, "reader stuck for", 20, told)
+            held = Held.by(crowd)
+        assert held.rss_bytes - before.rss_bytes <= STUCK_BYTES
+        assert held.is_bounded
+        # It may come back, from wherever it was.
+        async with web.get(path, headers={"Last-Event-ID": str(LOG_EVENTS - 2)}) as answer:
+            rest = await answer.content.read()
+        assert rest.count(b"0" * EVENT_CHARS) == 2
+        assert rest.endswith(b"[DONE]\n\n")

@@ -1,4 +1,4 @@
-"""The site under servers that are not its own launcher: streams and ends are the same, what the launcher adds is not."""
+"""The site under servers that are not its own launcher: streams and ends are the same."""
 
 import os
 import signal

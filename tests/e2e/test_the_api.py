@@ -195,7 +195,8 @@ def test_a_fault_in_a_started_stream_is_an_error_event_and_the_process_lives(sit
 
 @pytest.mark.parametrize(("kind", "status"), [("error", 502), ("lost", 502), ("raise", 500)])
 def test_a_failure_before_the_first_byte_is_a_status(api, kind, status):
-    body = {"model": "scripted", "messages": [{"role": "user", "content": script(outputs=[], fault={"kind": kind})}]}
+    question = script(outputs=[], fault={"kind": kind, "times": 9})
+    body = {"model": "scripted", "messages": [{"role": "user", "content": question}]}
     for stream in (False, True):
         answer = api.post("/v1/chat/completions", json={**body, "stream": stream})
         assert answer.status_code == status

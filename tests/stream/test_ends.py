@@ -2,12 +2,18 @@
 
 import asyncio
 import json
+import random
+from collections import Counter
 
 import pytest
+from django.db.models import F
 
+from streaming.models import Response
 from streaming.ownership.stop import stop
 from streaming.protocol.end_state import END_STATES
-from tests.stream.conftest import DEADLINE_S, text_of
+from streaming.store import threads
+from tests.stream.conftest import DEADLINE_S, frames_text, text_of
+from tests.stream.test_a_response_from_question_to_end import read
 
 ENDLESS = {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.002}
 
@@ -159,7 +165,7 @@ async def test_nobody_reading_is_bounded_in_tokens(bench, engine, settings):
 )
 @pytest.mark.parametrize("after", [0, 3])
 async def test_an_engines_fault_is_never_a_normal_end(bench, engine, fault, end_state, end_reason, after):
-    script = {"outputs": [{"text": "tick "}], "repeat": 9, "fault": {"kind": fault, "after": after}}
+    script = {"outputs": [{"text": "tick "}], "repeat": 9, "fault": {"kind": fault, "after": after, "times": 9}}
     response, _ = await bench.ask(script)
     row = await checked(bench, response, engine)
     assert (row.end_state, row.end_reason, row.finish_reason) == (end_state, end_reason, None)
@@ -197,21 +203,67 @@ async def test_the_queue_timer_ends_what_never_got_a_slot(bench, engine, setting
         await bench.ended(other)
 
 
-async def test_stop_against_finish_at_many_offsets_gives_one_end_each(bench, engine):
-    outcomes = set()
-    for offset in range(40):
-        script = {"outputs": [{"text": "x"}] * 20}
-        response, tail = await bench.ask(script)
-        for _ in range(offset * 4):
+SHORT = {"outputs": [{"text": "x"}] * 20}
+RACES = 1000
+RACERS = 4
+#: What is noted once more when a reader has taken the rest after the end.
+NOTED_LATER = {"delivered_tokens", "ttft_ms"}
+
+
+async def at_some_moment(chance) -> None:
+    """Before the first output, amid them, or while the end is being stored."""
+    if chance.random() < 0.5:
+        for _ in range(chance.randrange(120)):
             await asyncio.sleep(0)
-        await stop(bench.owner, await bench.row(response), "user")
-        row = await checked(bench, response, engine)
-        outcomes.add(row.end_state)
-        if row.end_state == "completed":
-            assert row.output_text == "x" * 20
-        else:
-            assert ("x" * 20).startswith(row.output_text)
-    assert outcomes <= {"completed", "cancelled"}
+    else:
+        await asyncio.sleep(chance.uniform(0, 0.012))
+
+
+async def race(bench, chance) -> str:
+    """A response that is stopped at some moment and read meanwhile; returns its end, after looking at all of it."""
+    response, tail = await bench.ask(SHORT)
+    reading = asyncio.create_task(read(bench.reader(response, tail)))
+    await at_some_moment(chance)
+    # A caller may have looked at the row long before it asks.
+    asked = await bench.row(response) if chance.random() < 0.3 else response
+    await stop(bench.owner, asked, "user")
+    answered = described_fields(await bench.row(response))
+    row, events, shown = await bench.ended(response), await bench.log(response), await reading
+    assert answered == described_fields(row)
+    assert row.end_state in {"completed", "cancelled"}
+    (ended,) = [event for event in events if event.kind == "ended"]
+    assert ended is events[-1]
+    assert [event.seq for event in events] == list(range(1, row.last_seq + 1))
+    assert (ended.payload["end_state"], ended.payload["end_reason"]) == (row.end_state, row.end_reason)
+    assert text_of(events) == row.output_text == frames_text(shown)
+    assert (b"[DONE]" in shown) == (row.end_state == "completed")
+    assert sum(event.token_count for event in events) == row.sent_tokens == ended.payload["usage"]["sent_tokens"]
+    assert row.generated_tokens == ended.payload["usage"]["generated_tokens"]
+    assert len(row.output_text) == row.completion_tokens <= row.sent_tokens <= row.generated_tokens <= 20
+    assert row.end_state == "cancelled" or row.output_text == "x" * 20
+    return row.end_state
+
+
+def described_fields(row) -> dict:
+    return {f.attname: getattr(row, f.attname) for f in row._meta.concrete_fields if f.attname not in NOTED_LATER}
+
+
+async def test_stop_against_finish_at_many_offsets_gives_one_end_each(bench, engine):
+    chance = random.Random(70)
+    ends: Counter[str] = Counter()
+
+    async def racer() -> None:
+        for _ in range(RACES // RACERS):
+            ends[await race(bench, chance)] += 1
+
+    await asyncio.gather(*(racer() for _ in range(RACERS)))
+    assert ends.total() == RACES
+    assert min(ends["completed"], ends["cancelled"]) >= 50
+    assert engine.running.total() == 0
+    assert bench.owner.running == []
+    assert await bench.owner.journal.settled()
+    late = Response.objects.filter(delivered_tokens__lt=F("sent_tokens"))
+    assert await threads.run(late.count) == 0
 
 
 async def test_the_ended_event_tells_what_the_row_tells(bench, engine):

@@ -7,6 +7,7 @@ import pytest
 from streaming.engine.registry import engine_for
 from streaming.models import ReaderPresence
 from streaming.ownership.adoption import adopt_or_end
+from streaming.ownership.company import Company
 from streaming.ownership.stop import stop
 from streaming.ownership.watch import look
 from streaming.protocol.liveness import Judge
@@ -20,12 +21,12 @@ from tests.stream.test_two_processes import beats_read, other, started  # noqa: 
 async def pair(bench, other):  # noqa: F811
     """Two processes that know of each other: the first runs the answers, the second has readers."""
     elsewhere, sweep = other
-    bench.owner.has_company(Judge())
+    bench.owner.meet(Company(bench.owner.id, Judge(), bench.owner.relay))
     return bench, elsewhere, sweep
 
 
 def follower(elsewhere, response):
-    return elsewhere.reader(response, presence=elsewhere.owner.presence)
+    return elsewhere.reader(response, presence=elsewhere.owner.company.presence, owner=response.owner)
 
 
 async def noted(response, readers: int) -> None:
@@ -133,7 +134,7 @@ async def test_readers_of_a_process_that_is_dead_or_has_gone_do_not_count(pair, 
     await look(bench.owner)
     relay = bench.owner.relay(response.id)
     assert relay.tail.readers == 1
-    await leaves(elsewhere, bench.owner.judge)
+    await leaves(elsewhere, bench.owner.company.judge)
     await look(bench.owner)
     row = await bench.ended(response)
     assert (row.end_state, row.end_reason) == ("abandoned", "disconnected")

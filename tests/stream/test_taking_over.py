@@ -9,8 +9,11 @@ from streaming.models import Response
 from streaming.ownership.adoption import adopt_all
 from streaming.ownership.owner import Owner
 from streaming.ownership.stop import stop
+from streaming.ownership.sweep import take_up_strays
+from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.end_state import STOPPED, TRUNCATED, End, decide
 from streaming.store import orphans, responses, threads
+from streaming.store.responses import NewResponse
 from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of, until_stored
 
 WORDS = [{"text": f"word{i} "} for i in range(60)]
@@ -193,6 +196,22 @@ async def test_the_token_ids_of_a_logit_bias_are_numbers_again_when_it_is_carrie
     await successor.ended(response)
     requests = [r for r in engine_for(row).requests if r.request_id.startswith(response.id)]
     assert [request.sampling.logit_bias for request in requests] == [bias, bias]
+
+
+async def test_a_row_that_was_stored_although_that_seemed_to_fail_is_ended_and_one_that_runs_is_not(bench):
+    running, _ = await bench.ask({"outputs": [{"gate": "never"}]})
+    new = NewResponse(
+        user_id=bench.user.pk, purpose="api", dialect=OPENAI_CHAT, model="scripted", policy="abort", stream=True,
+        request={}, prompt_ids=(), owner=bench.owner.id,
+    )  # fmt: skip
+    stray = await threads.write(responses.create, new)
+    suspects = await take_up_strays(bench.owner, set())
+    assert suspects == {stray.id}
+    assert (await bench.row(stray)).end_state is None
+    await take_up_strays(bench.owner, suspects)
+    row = await bench.row(stray)
+    assert (row.end_state, row.end_reason) == ("truncated", "relay_lost")
+    assert (await bench.row(running)).end_state is None
 
 
 async def test_a_stop_ends_what_this_process_owns_but_no_longer_runs(bench, scripted):

@@ -61,7 +61,7 @@ async def test_while_the_database_is_locked_nothing_unsaved_is_shown_and_afterwa
 
 
 async def test_storage_that_stays_away_ends_the_response_and_frees_the_engine(bench, engine):
-    bench.owner.journal._patience_s = 0
+    bench.owner.journal._patience_s = 0.3
     response, tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.01})
     reader = bench.reader(response, tail)
     async with asyncio.timeout(DEADLINE_S):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from streaming.engine.registry import engine_for
+from streaming.ownership.company import Company
 from streaming.ownership.owner import Owner
 from streaming.ownership.stop import stop
 from streaming.ownership.sweep import Sweep
@@ -25,7 +26,9 @@ async def other(bench, user, row):
     await bench.owner.pool.refresh(force=True)
     owner = Owner()
     await owner.start()
-    sweep = Sweep(owner, Judge())
+    company = Company(owner.id, Judge(), owner.relay)
+    owner.meet(company)
+    sweep = Sweep(owner, company.judge)
     yield Bench(owner, user), sweep
     await owner.drain(0)
 

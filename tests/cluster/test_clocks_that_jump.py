@@ -1,0 +1,103 @@
+"""The wall clock of a web process or of the database jumps by an hour: nothing changes but the times that are shown."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.cluster.clocks import Clock
+from tests.cluster.following import Follower
+from tests.cluster.outage import Database
+from tests.cluster.postgres import QUICK, ClusterSite
+from tests.e2e.reading import chat, eventually, read, script
+
+HOUR_S = 3600
+WORDS = [f"w{n} " for n in range(250)]
+SAYING = script(outputs=[{"text": word} for word in WORDS], delay_s=0.02)
+#: Long enough for what is in between, far less than an hour: no timer may take the jump for time that has passed.
+TIMERS = dict.fromkeys(("QUEUE_TIMEOUT_S", "TTFT_TIMEOUT_S", "IDLE_TIMEOUT_S", "TOTAL_TIMEOUT_S"), "60")
+
+
+@pytest.fixture(scope="module")
+def clocks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clocks")
+    return {whose: Clock(folder / whose) for whose in ("web", "database")}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory, clocks, model_dir):
+    """Two web processes, the first with a clock of its own, on a PostgreSQL that has another."""
+    database = Database(tmp_path_factory.mktemp("database"))
+    database.stop()
+    database.start(clocks["database"].environment)
+    folder = tmp_path_factory.mktemp("sites")
+    one, two = (ClusterSite(folder / name, model_dir, database.url, {**QUICK, **TIMERS}) for name in ("one", "two"))
+    one.manage("migrate", "-v", "0")
+    one.manage(
+        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
+        "--context", "1000000",
+    )  # fmt: skip
+    one.key = two.key = one.manage("create_api_key", "dev")
+    one.env.update(clocks["web"].environment)
+    for site in (one, two):
+        site.start()
+    for name in clocks["web"].environment:
+        del one.env[name]
+    yield one, two
+    for site in (one, two):
+        site.stop()
+    database.close()
+
+
+def ahead_s(site, whose):
+    """By how much the clock in question is ahead, as seen in what it stamps."""
+    if whose == "database":
+        return site.rows("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0] - time.time()
+    with site.api(site.key) as client:
+        response_id = chat(client, "hello").response_id
+    return (site.row(response_id)["created_at"] - datetime.now(UTC)).total_seconds()
+
+
+@pytest.mark.parametrize("whose", ["web", "database"])
+def test_an_hour_more_or_less_ends_no_stream_fires_no_timer_and_takes_nobody_for_dead(pair, clocks, whose):
+    one, two = pair
+    with one.api(one.key) as client:
+        headers = {"X-Disconnect-Policy": "grace=60"}
+        unread = chat(client, SAYING, until=lambda s: "w5 " in s.text, headers=headers).response_id
+    asked = [Follower(site, SAYING).until(lambda f: "w5 " in f.text) for site in pair]
+    across = Follower(two, response_id=asked[0].response_id)
+    for nth, jump_s in ((60, HOUR_S), (120, -HOUR_S), (180, 0)):
+        clocks[whose].set(jump_s)
+        eventually(lambda jump_s=jump_s: abs(ahead_s(one, whose) - jump_s) < 60, pause_s=0.2)
+        for follower in (*asked, across):
+            follower.until(lambda f, nth=nth: f"w{nth} " in f.text)
+    for follower in (*asked, across):
+        assert follower.ended().text == "".join(WORDS)
+        assert len(follower.streams) == 1
+    with two.api(two.key) as client:
+        assert read(client, "GET", f"/v1/responses/{unread}/stream").text == "".join(WORDS)
+    for response_id in (unread, *(follower.response_id for follower in asked)):
+        row = one.row(response_id)
+        assert (row["end_state"], row["end_reason"], row["epoch"]) == ("completed", "stop", 1)
+    assert one.rows("SELECT count(*) FROM streaming_webprocess") == [(2,)]
+
+
+def test_conversations_and_their_turns_keep_their_order_and_only_a_login_link_grows_old(pair, clocks):
+    one, _two = pair
+    page = one.page("ann")
+    chats = [page.post("/api/conversations", json={}).json()["id"] for _ in range(2)]
+    for nth, jump_s in enumerate((0, HOUR_S, -HOUR_S, 0)):
+        clocks["web"].set(jump_s)
+        chat_id = chats[nth % 2]
+        body = {"model": "scripted", "text": f"question {nth}"}
+        assert read(page, "POST", f"/api/conversations/{chat_id}/messages", json=body).status == 200
+        assert page.get("/api/conversations").json()["data"][0]["id"] == chat_id
+    for first, chat_id in enumerate(chats):
+        turns = page.get(f"/api/conversations/{chat_id}").json()["messages"]
+        assert [turn["text"] for turn in turns[::2]] == [f"question {first}", f"question {first + 2}"]
+        assert [turn["id"] for turn in turns] == sorted(turn["id"] for turn in turns)
+    clocks["web"].set(HOUR_S)
+    assert page.get(one.manage("login_link", "ann")).status_code == 410
+    assert page.get("/api/me").status_code == 200
+    clocks["web"].set(0)
+    page.close()

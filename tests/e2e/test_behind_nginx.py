@@ -1,0 +1,93 @@
+"""Through a real nginx, as it comes and as we configure it: token by token, kept open, closed when a client is gone."""
+
+import time
+
+import httpx
+import psutil
+import pytest
+
+from tests.e2e.nginx import AS_IT_COMES, OURS, Nginx
+from tests.e2e.reading import chat, eventually, script
+from tests.e2e.site import Site
+
+#: More than EARLY_HEADERS_S, which is how long a stream's status may take.
+READ_TIMEOUT_S = 3
+
+
+@pytest.fixture(scope="module")
+def beaten_site(tmp_path_factory, model_dir):
+    """A site whose heart beats more often than nginx's patience lasts."""
+    site = Site(tmp_path_factory.mktemp("proxied"), model_dir, HEARTBEAT_S="1")
+    site.manage("migrate", "-v", "0")
+    site.manage(
+        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
+        "--context", "100000",
+    )  # fmt: skip
+    site.key = site.manage("create_api_key", "dev")
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture(scope="module", params=["as it comes", "ours"])
+def nginx(request, tmp_path_factory, beaten_site):
+    configuration = OURS if request.param == "ours" else AS_IT_COMES
+    nginx = Nginx(tmp_path_factory.mktemp("nginx"), beaten_site, configuration, READ_TIMEOUT_S)
+    yield nginx
+    nginx.close()
+
+
+@pytest.fixture
+def api(nginx, beaten_site):
+    headers = {"Authorization": f"Bearer {beaten_site.key}"}
+    with httpx.Client(base_url=nginx.url, headers=headers, timeout=30) as client:
+        yield client
+
+
+def test_events_arrive_while_later_ones_are_still_to_be_made(api, beaten_site):
+    shown_before_the_end = []
+
+    def note(stream):
+        if stream.text and not shown_before_the_end:
+            shown_before_the_end.append((stream.text, beaten_site.row(stream.response_id)["end_state"]))
+        return False
+
+    words = [f"w{n} " for n in range(8)]
+    stream = chat(api, script(outputs=[{"text": word} for word in words], delay_s=0.2), until=note)
+    assert shown_before_the_end == [("w0 ", None)]
+    assert stream.text == "".join(words)
+    assert len(stream.reads) >= len(words)
+
+
+def test_a_client_that_closes_at_nginx_frees_the_engine(api, beaten_site):
+    endless = script(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
+    cut = chat(api, endless, until=lambda s: len(s.seqs) >= 3)
+    eventually(lambda: beaten_site.row(cut.response_id)["end_state"])
+    row = beaten_site.row(cut.response_id)
+    assert (row["end_state"], row["end_reason"], row["abort_proven"]) == ("abandoned", "disconnected", True)
+
+
+@pytest.mark.parametrize("nginx", ["as it comes"], indirect=True)
+def test_hearts_beat_through_a_silence_that_is_longer_than_nginx_waits(api):
+    started_at = time.monotonic()
+    stream = chat(api, script(outputs=[{"text": "late"}], first_delay_s=READ_TIMEOUT_S + 2))
+    assert time.monotonic() - started_at > READ_TIMEOUT_S
+    assert stream.raw.startswith(b": ping\n")
+    assert stream.text == "late"
+    assert stream.is_done
+
+
+@pytest.mark.parametrize("nginx", ["ours"], indirect=True)
+def test_connections_to_us_are_kept_and_nginxs_own_refusals_are_json(api, beaten_site):
+    process = psutil.Process(beaten_site.web.popen.pid)
+    for _ in range(5):
+        assert api.get("/v1/models").status_code == 200
+    ours = [c for c in process.net_connections() if c.status == "ESTABLISHED" and c.laddr.port == beaten_site.port]
+    assert len(ours) == 1
+    too_large = api.post("/v1/chat/completions", content=b" " * 3_000_000)
+    assert too_large.status_code == 413
+    assert too_large.json()["error"]["code"] == "body_too_large"
+    beaten_site.kill()
+    away = api.get("/v1/models")
+    assert (away.status_code, away.headers["Retry-After"], away.json()["error"]["code"]) == (503, "5", "unavailable")
+    beaten_site.start()
