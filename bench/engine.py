@@ -10,11 +10,12 @@ from pathlib import Path
 
 import aiohttp
 
-from bench.load import Address
 from bench.processes import running
+from bench.wires import Address
 
 RATE_PER_S = 25
-SLOTS = 1000
+SLOTS = 1200
+CONTEXT = 16_384  # tokens; an answer of 8,000 fits
 
 
 class EngineHandle:
@@ -38,6 +39,9 @@ class EngineHandle:
         async with self._session.post(f"{self.url}/_control", json=script) as answer:
             answer.raise_for_status()
 
+    async def requests(self) -> int:
+        return await self.counter("requests_total")
+
     async def until_running(self, count: int, timeout_s: float) -> float | None:
         """Seconds until exactly `count` streams run there, or None when they never did."""
         loop = asyncio.get_running_loop()
@@ -51,7 +55,8 @@ class EngineHandle:
 
 @contextlib.asynccontextmanager
 async def engine(program: Path, directory: Path) -> AsyncIterator[EngineHandle]:
-    command = [sys.executable, str(program), "--port", "0", "--rate", str(RATE_PER_S), "--slots", str(SLOTS)]
+    pace = ["--rate", str(RATE_PER_S), "--slots", str(SLOTS), "--context", str(CONTEXT)]
+    command = [sys.executable, str(program), "--port", "0", *pace]
     async with (
         running(command, log=directory / "engine.log", env=os.environ) as process,
         aiohttp.ClientSession() as session,

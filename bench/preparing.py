@@ -20,7 +20,7 @@ async def warm(side: Side) -> None:
         load = Load(side.address, side.wire, streams=WARM_STREAMS, tokens=WARM_TOKENS)
         await load.start()
         await load.all_ended(READY_TIMEOUT_S)
-        failures = [record.failure for record in load.records if record.failure]
+        failures = load.failures()
         if not failures:
             return
         if loop.time() > deadline_s:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.load import Address
+from bench.wires import Address
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60

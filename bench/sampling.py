@@ -16,13 +16,14 @@ from pathlib import Path
 import uvloop
 
 from bench.account import Account, threads_cpu_s
-from bench.engine import RATE_PER_S, EngineHandle, engine
+from bench.engine import RATE_PER_S, EngineHandle
 from bench.load import Load
-from bench.measure import Meter, spent
-from bench.preparing import allow_many_sockets, say, warm
+from bench.meter import Meter, spent
+from bench.preparing import allow_many_sockets, say
 from bench.processes import ROOT, StartError, last_lines
 from bench.samples import read_samples, report
-from bench.sides import BARE, OURS, Side, bare, ours
+from bench.sides import BARE, OURS, Side
+from bench.stage import stage
 from bench.table import grid, number
 
 ThreadTimes = dict[int, tuple[float, float]]
@@ -47,18 +48,18 @@ def arguments() -> argparse.Namespace:
 async def sample(py_spy: str, options: argparse.Namespace) -> str:
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        running_engine = await stack.enter_async_context(engine(options.engine, directory))
-        side = await stack.enter_async_context({OURS: ours, BARE: bare}[options.side](running_engine, directory))
+        set_up = await stack.enter_async_context(stage(options.engine, directory))
+        side = await stack.enter_async_context({OURS: set_up.ours, BARE: set_up.bare}[options.side]())
         assert side.pid is not None
-        await warm(side)
         async with (short_streams if options.starts else long_streams)(side, options):
-            return await record(py_spy, side.pid, running_engine, directory, options)
+            return await record(py_spy, side.pid, set_up.engine, directory, options)
 
 
 @contextlib.asynccontextmanager
 async def long_streams(side: Side, options: argparse.Namespace) -> AsyncIterator[None]:
     """Every stream is in full flow and none ends while the block runs."""
-    load = Load(side.address, side.wire, streams=options.streams, tokens=(2 * options.seconds + 15) * RATE_PER_S)
+    tokens = (2 * options.seconds + 15) * RATE_PER_S
+    load = Load(side.address, side.wire, streams=options.streams, tokens=tokens)
     await load.start()
     await load.all_streaming()
     yield
@@ -135,7 +136,7 @@ def main() -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             print(runner.run(sample(py_spy, options)))
     except (StartError, TimeoutError) as error:
-        say(f"sampling: {error or 'took too long'}")
+        say(f"sampling: {str(error) or 'took too long'}")
         return 2
     return 0
 

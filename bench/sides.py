@@ -1,22 +1,32 @@
 """Owns the servers that are compared in one run and how each is started in front of the same engine."""
 
 import contextlib
+import json
 import os
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from bench.engine import SLOTS, EngineHandle
-from bench.load import Address
+from bench.engine import CONTEXT, SLOTS, EngineHandle
 from bench.processes import LOOPBACK, finished, running
 from bench.tokenizer import tokenizer_path
-from bench.wires import LlamaWire, OpenAIWire, Wire
+from bench.wires import Address, LlamaWire, OpenAIWire, Wire
 
 OURS, BARE, NGINX, DIRECT = "ours", "bare", "nginx", "direct"
 MODEL = "bench"
+# Answers of the scripted engine, which lives in the site: a mebibyte in as many tokens as an answer may have.
+LONG_MODEL, LONG_TOKENS, WORDS_PER_TOKEN = "long", 8192, 32
+LONG_WORDS = LONG_TOKENS * WORDS_PER_TOKEN
+LONG_ANSWER = {
+    "mode": "text",
+    "script": {"outputs": [{"text": " the" * WORDS_PER_TOKEN}], "repeat": 0, "delay_s": 0.001},
+}
+MANAGE = [sys.executable, "manage.py"]
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +44,44 @@ def direct(engine: EngineHandle) -> Side:
     return Side(DIRECT, engine.address, LlamaWire())
 
 
-@contextlib.asynccontextmanager
-async def ours(engine: EngineHandle, directory: Path) -> AsyncIterator[Side]:
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Our site before any server of it runs: its data, a key, two models (the engine's, and one of long answers)."""
+
+    data_dir: Path
+    key: str
+
+    @property
+    def env(self) -> dict[str, str]:
+        own = {"DATA_DIR": str(self.data_dir), "VALKEY_URL": "", "DJANGO_SETTINGS_MODULE": "chatsite.settings"}
+        return {**os.environ, **own}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
+
+
+async def prepare(engine: EngineHandle, directory: Path) -> Site:
     data_dir = directory / "data"
     data_dir.mkdir()
-    env = {
-        **os.environ,
-        "DATA_DIR": str(data_dir),
-        "VALKEY_URL": "",
-        "DJANGO_SETTINGS_MODULE": "chatsite.settings",
-    }
-    manage = [sys.executable, "manage.py"]
-    await finished([*manage, "migrate", "--verbosity", "0"], env=env)
-    tokenizer = tokenizer_path(directory)
-    registration = ["--kind", "llamacpp", "--url", engine.url, "--model", MODEL, "--tokenizer", str(tokenizer)]
-    await finished([*manage, "add_engine", *registration, "--slots", str(SLOTS)], env=env)
-    key = (await finished([*manage, "create_api_key", "bench"], env=env)).strip()
+    env = Site(data_dir, "").env
+    tokenizer = ["--tokenizer", str(tokenizer_path(directory))]
+    await finished([*MANAGE, "migrate", "--verbosity", "0"], env=env)
+    worker = ["--kind", "llamacpp", "--url", engine.url, "--model", MODEL, "--slots", str(SLOTS)]
+    await finished([*MANAGE, "add_engine", *worker, *tokenizer, "--context", str(CONTEXT)], env=env)
+    player = ["--kind", "scripted", "--model", LONG_MODEL, "--options", json.dumps(LONG_ANSWER)]
+    await finished([*MANAGE, "add_engine", *player, *tokenizer, "--context", str(CONTEXT)], env=env)
+    key = await finished([*MANAGE, "create_api_key", "bench"], env=env)
+    return Site(data_dir, key.strip())
+
+
+@contextlib.asynccontextmanager
+async def ours(site: Site, directory: Path, settings: Mapping[str, str] = NO_SETTINGS) -> AsyncIterator[Side]:
     log = directory / "ours.log"
-    async with running([*manage, "serve", "--port", "0"], log=log, env=env) as server:
-        wire = OpenAIWire(MODEL, {"Authorization": f"Bearer {key}"})
-        yield Side(OURS, server.address, wire, server.pid, data_dir / "db.sqlite3", log)
+    env = {**site.env, "MAX_STREAMS_PER_USER": str(SLOTS), **settings}
+    async with running([*MANAGE, "serve", "--port", "0"], log=log, env=env) as server:
+        wire = OpenAIWire(MODEL, site.headers)
+        yield Side(OURS, server.address, wire, server.pid, site.data_dir / "db.sqlite3", log)
 
 
 @contextlib.asynccontextmanager

@@ -2,97 +2,73 @@
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bench.budgets import BUDGETS, FEW, MANY
+from bench.budget import Budget
+from bench.figures import FIGURES, HIGHEST
 from bench.results import Results, ratio
 from bench.sides import BARE, DIRECT, NGINX, OURS
 
 SIDES = [OURS, BARE, NGINX, DIRECT]
-LOAD_ROWS = {
-    "cpu_us_per_chunk": "CPU per engine chunk, all told, us",
-    "steady_us_per_chunk": "CPU per engine chunk, streaming only, us",
-    "cpu_ms_per_stream": "CPU to start and end a stream, ms",
-    "cpu_percent": "CPU of one core, %",
-    "latency_p50_ms": "engine to reader, p50, ms",
-    "latency_p95_ms": "engine to reader, p95, ms",
-    "latency_p99_ms": "engine to reader, p99, ms",
-    "ttft_p50_ms": "TTFT p50, ms",
-    "ttft_p95_ms": "TTFT p95, ms",
-    "kb_per_stream": "memory per stream, KB (highest round)",
-    "threads": "threads at peak (highest round)",
-    "database_connections": "database connections (highest round)",
-    "chunks_per_s": "engine chunks per s",
-    "chunks_per_frame": "engine chunks per frame",
-    "finished": "streams finished",
-    "others_percent": "machine busy with other things, %",
-}
-IDLE_ROWS = {
-    "idle_threads": "threads",
-    "idle_threads_added": "threads added",
-    "idle_database_connections": "database connections",
-    "idle_kb_per_stream": "memory per stream, KB",
-    "freed_s": "engine free after closing all, s",
-}
-HIGHEST = {"kb_per_stream", "threads", "database_connections"}
 
 
-def tables(results: Results) -> str:
-    parts = [load_table(results, streams) for streams in (FEW, MANY)]
-    return "\n\n".join([*parts, idle_table(results), budget_table(results), *failure_lines(results)])
+def tables(results: Results, budgets: Sequence[Budget]) -> str:
+    return "\n\n".join([figure_table(results), budget_table(results, budgets), *failure_lines(results)])
 
 
-def load_value(results: Results, side: str, streams: int, name: str) -> float | None:
-    return (results.highest if name in HIGHEST else results.load)(side, streams, name)
+def value_of(results: Results, part: str, case: str, side: str, name: str) -> float | None:
+    return (results.highest if name in HIGHEST else results.middle)(part, case, side, name)
 
 
-def load_table(results: Results, streams: int) -> str:
+def figure_table(results: Results) -> str:
     rows = []
-    for name, label in LOAD_ROWS.items():
-        values = [load_value(results, side, streams, name) for side in SIDES]
-        rows.append([label, *map(number, values), number(ratio(values[0], values[1]), " x")])
-    title = f"{streams} streams x 25 chunks/s (median of rounds)"
-    return grid([title, *SIDES, "ours / bare"], rows)
+    for part, case in results.cases():
+        rows += [[], [f"{part}: {case}"]]
+        for name, label in FIGURES.items():
+            values = [value_of(results, part, case, side, name) for side in SIDES]
+            if any(value is not None for value in values):
+                rows.append([f"  {label}", *map(number, values), number(ratio(values[0], values[1]), " x")])
+    return grid(["median of rounds", *SIDES, "ours / bare"], rows)
 
 
-def idle_table(results: Results) -> str:
-    rows = [[label, *(number(results.idle(side, name)) for side in (OURS, BARE))] for name, label in IDLE_ROWS.items()]
-    return grid([f"{MANY} streams waiting for their first token", OURS, BARE], rows)
-
-
-def budget_table(results: Results) -> str:
+def budget_table(results: Results, budgets: Sequence[Budget]) -> str:
     rows = [
         [
-            budget.name,
+            f"{budget.part}: {budget.name}",
             number(budget.measured(results)),
             f"{number(budget.limit)} {budget.unit}".strip(),
             number(budget.fails_above),
             budget.verdict(results),
             budget.source,
         ]
-        for budget in BUDGETS
+        for budget in budgets
     ]
     return grid(["budget", "measured", "limit", "fails above", "verdict", "from"], rows)
 
 
 def failure_lines(results: Results) -> list[str]:
     failed = [(side, results.failures(side)) for side in SIDES]
-    return [f"{side}: {len(why)} streams failed, for example: {why[0]}" for side, why in failed if why]
+    return [f"{side}: {len(why)} failed, for example: {why[0]}" for side, why in failed if why]
 
 
 def number(value: float | None, unit: str = "") -> str:
     if value is None:
         return "-"
-    if value == int(value):
-        return f"{value:.0f}{unit}"
+    if abs(value) >= 1000 or value == int(value):
+        return f"{value:,.0f}{unit}"
     return f"{value:.1f}{unit}" if abs(value) >= 10 else f"{value:.2f}{unit}"
 
 
 def grid(head: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    """Columns as wide as their cells; a row of one cell is a heading, an empty one an empty line."""
+    columns = [row for row in [head, *rows] if len(row) > 1]
+    widths = [max(len(row[nth]) for row in columns) for nth in range(len(head))]
 
     def line(row: list[str]) -> str:
+        if len(row) < 2:
+            return "".join(row)
         cells = [
             cell.rjust(width) if 0 < column < 4 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -102,19 +78,12 @@ def grid(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join([line(head), "  ".join("-" * width for width in widths), *map(line, rows)])
 
 
-def document(results: Results) -> dict[str, Any]:
+def document(results: Results, budgets: Sequence[Budget]) -> dict[str, Any]:
     return {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "platform": platform.platform()},
-        "medians": {
-            side: {
-                str(streams): {name: load_value(results, side, streams, name) for name in LOAD_ROWS}
-                for streams in (FEW, MANY)
-            }
-            for side in SIDES
-        },
-        "idle": {side: {name: results.idle(side, name) for name in IDLE_ROWS} for side in (OURS, BARE)},
         "budgets": [
             {
+                "part": budget.part,
                 "name": budget.name,
                 "measured": budget.measured(results),
                 "limit": budget.limit,
@@ -122,10 +91,10 @@ def document(results: Results) -> dict[str, Any]:
                 "unit": budget.unit,
                 "verdict": budget.verdict(results),
             }
-            for budget in BUDGETS
+            for budget in budgets
         ],
-        "rounds": [
+        "measures": [
             asdict(measure) | {"failures": list(measure.failures[:5]), "failed": len(measure.failures)}
-            for measure in (*results.loads, *results.idles)
+            for measure in results.measures
         ],
     }

@@ -1,12 +1,22 @@
-"""Owns the two wires the driver speaks: what it asks for and how it reads one `data:` payload. No sockets here."""
+"""Owns the two wires the driver speaks: requests as bytes, and how one `data:` payload is read. No sockets here."""
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 # The engine writes its clock into the text of every 20th token, so that the driver sees a token's whole way.
 STAMP = re.compile(r"<(\d{9,}\.\d+)>")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 @dataclass(slots=True)
@@ -23,6 +33,25 @@ class Wire(Protocol):
     def request(self, tokens: int) -> dict[str, Any]: ...
 
     def read(self, data: bytes) -> Payload: ...
+
+
+def question(wire: Wire, tokens: int, address: Address) -> bytes:
+    """A request for an answer of so many tokens."""
+    body = json.dumps(wire.request(tokens)).encode()
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **wire.headers}
+    return head(f"POST {wire.path}", address, headers) + body
+
+
+def reading(wire: Wire, event_id: str, address: Address, *, from_start: bool) -> bytes:
+    """The request of one who reads the response of an event of ours: all of it, or what came after that event."""
+    position = {} if from_start else {"Last-Event-ID": event_id}
+    return head(f"GET /v1/responses/{event_id.rpartition(':')[0]}/stream", address, {**wire.headers, **position})
+
+
+def head(line: str, address: Address, headers: Mapping[str, str]) -> bytes:
+    fields = {"Host": str(address), "Accept": "text/event-stream", **headers}
+    lines = [f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    return "\r\n".join(lines).encode()
 
 
 @dataclass(slots=True)
