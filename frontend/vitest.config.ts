@@ -5,5 +5,5 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   plugins: [svelte()],
   resolve: { conditions: ['browser'] },
-  test: { environment: 'jsdom', include: ['tests/unit/**/*.test.ts'], testTimeout: 60_000 },
+  test: { environment: 'jsdom', include: ['tests/unit/**/*.test.{ts,mjs}'], testTimeout: 60_000 },
 });

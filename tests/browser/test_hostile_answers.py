@@ -11,14 +11,16 @@ from tests.browser.hostile import ANSWERS, SLOW
 PIECE_CHARS = 6
 #: Everything that an answer may consist of.
 ALLOWED = "p br hr strong em s code pre blockquote ul ol li a div span button h3 h4 h5 h6 table thead tbody tr th td"
+#: Of a formula.
+ALLOWED += " math semantics mrow mi mn mo mtext mfrac msup msub msqrt mstyle mspace"
 #: What is looked at whenever the page changes: elements, attributes and links of answers.
 GUARD = """
 (allowed) => {
   const tags = new Set(allowed.split(' ').map((tag) => tag.toUpperCase()));
   const found = (window.__found = new Set());
   function check(root) {
-    for (const node of root.querySelectorAll('[data-testid=markdown] *')) {
-      if (!tags.has(node.nodeName)) found.add(`<${node.nodeName}>`);
+    for (const node of root.querySelectorAll('.markdown *')) {
+      if (!tags.has(node.nodeName.toUpperCase())) found.add(`<${node.nodeName}>`);
       for (const { name } of node.attributes) {
         if (/^on|^style$|^src|^id$|^name$|^action$/i.test(name)) found.add(`${node.nodeName} ${name}`);
       }

@@ -12,6 +12,16 @@ export interface ConversationRow {
   running: string | null;
 }
 
+/** A message that a search found, or a title (`message` is null). */
+export interface Hit {
+  conversation: string;
+  title: string;
+  message: string | null;
+  before: string;
+  match: string;
+  after: string;
+}
+
 export interface ModelRow {
   id: string;
   context_tokens: number;
@@ -30,6 +40,8 @@ export interface StoredResponse {
   ttft_ms: number | null;
   duration_ms: number | null;
   last_event_id: string | null;
+  output?: unknown;
+  age_ms?: number | null;
 }
 
 export interface StoredMessage {
@@ -76,6 +88,10 @@ export class Api {
 
   async deleteConversation(id: string): Promise<void> {
     await this.#send('DELETE', `/api/conversations/${encodeURIComponent(id)}`);
+  }
+
+  search(text: string): Promise<{ data: Hit[] }> {
+    return this.#json('GET', `/api/search?q=${encodeURIComponent(text)}`);
   }
 
   models(): Promise<{ data: ModelRow[] }> {

@@ -30,6 +30,13 @@ export class Follower {
     this.#lastTop_px = this.area.scrollTop;
   }
 
+  /** Shows an element instead of the newest text. */
+  show(element: Element): void {
+    this.#pin(false);
+    this.area.scrollTop += element.getBoundingClientRect().top - this.area.getBoundingClientRect().top;
+    this.#lastTop_px = this.area.scrollTop;
+  }
+
   #grown(): void {
     if (this.#pinned) this.toEnd();
   }

@@ -1,75 +1,29 @@
-// Owns every sentence that the page shows. Decides nothing but the words.
+// Owns which language the page speaks, and numbers in it. The words themselves are in locales.
+import { de } from './locales/de';
+import { en, type Words } from './locales/en';
+import { readPreferences } from './prefs.svelte';
 
-export const words = {
-  appName: 'Chat',
-  you: 'You',
-  assistant: 'Assistant',
-  youSaid: 'You said',
-  assistantSaid: 'Assistant said',
-  image: 'Image',
-  plainText: 'text',
-  copy: 'Copy',
-  copied: 'Copied',
-  copyFailed: 'Copy failed',
-  codeIn: (language: string) => (language ? `Code, ${language}` : 'Code'),
+const CATALOGUES: Record<string, Words> = { en, de };
 
-  newChat: 'New chat',
-  untitled: 'New chat',
-  conversations: 'Conversations',
-  openSidebar: 'Open conversation list',
-  closeSidebar: 'Close conversation list',
-  rename: 'Rename',
-  renameOf: (title: string) => `Rename “${title}”`,
-  remove: 'Delete',
-  removeOf: (title: string) => `Delete “${title}”`,
-  removeQuestion: 'Delete this conversation?',
-  removeDetail: (title: string) => `“${title}” and all of its messages will be gone for good.`,
-  cancel: 'Cancel',
-  titleLabel: 'Title of the conversation',
-  showMore: 'Show more',
-  noConversations: 'Your conversations will appear here.',
-  answeringNow: 'answering now',
-  today: 'Today',
-  yesterday: 'Yesterday',
-  lastWeek: 'Previous 7 days',
-  older: 'Older',
-  signOut: 'Sign out',
-  admin: 'Admin',
-  themes: { system: 'System', light: 'Light', dark: 'Dark' },
-  theme: 'Colours',
-  skipToComposer: 'Skip to the message box',
-  model: 'Model',
+export const language = chosen();
+export const words: Words = CATALOGUES[language]!;
 
-  greeting: (name: string) => (name ? `Hello, ${name}. What is on your mind?` : 'What is on your mind?'),
-  emptyHint: 'Ask anything, or start with one of these.',
-  notice: 'Answers are made by a language model and can be wrong.',
-  composerLabel: 'Your message',
-  composerPlaceholder: 'Write a message…',
-  send: 'Send message',
-  stop: 'Stop answering',
-  loading: 'Loading the conversation…',
-  loadFailed: 'This conversation could not be loaded.',
-  notFound: 'This conversation does not exist, or it is not yours.',
-  tryAgain: 'Try again',
-  jump: 'Jump to the newest text',
-  log: 'Messages',
-  newAnswer: 'Regenerate',
-  retry: 'Retry',
-  editMessage: 'Edit message',
-  copyAnswer: 'Copy answer',
-  branch: (position: number, count: number) => `Answer ${position} of ${count}`,
-  previousAnswer: 'Previous answer',
-  nextAnswer: 'Next answer',
-  requestId: (id: string) => `Reference: ${id}`,
-  actionFailed: 'That did not work. Please try again.',
-  dismiss: 'Dismiss',
-} as const;
+function chosen(): string {
+  const wanted = readPreferences().language;
+  if (wanted !== 'auto') return wanted;
+  const known = navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => tag in CATALOGUES);
+  return known ?? 'en';
+}
+
+export function number(value: number, digits = 0): string {
+  return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
 
 export function tokens(count: number): string {
-  return count === 1 ? '1 token' : `${count.toLocaleString('en')} tokens`;
+  return words.tokens(count, number(count));
 }
 
 export function duration(value_ms: number): string {
   if (value_ms < 1000) return `${Math.round(value_ms)} ms`;
-  return `${(value_ms / 1000).toFixed(value_ms < 10_000 ? 1 : 0)} s`;
+  return `${number(value_ms / 1000, value_ms < 10_000 ? 1 : 0)} s`;
 }

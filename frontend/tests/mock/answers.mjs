@@ -4,21 +4,27 @@ import { EventEmitter } from 'node:events';
 let next = 1;
 
 export class MockResponse extends EventEmitter {
-  constructor({ text, conversationId, userMessageId, messageId, delay_ms, fail = null, key = null }) {
+  constructor({ text, conversationId, userMessageId, messageId, delay_ms, deltas, fail = null, key = null }) {
     super();
     this.setMaxListeners(0);
     this.id = `resp_mock${next++}`;
     Object.assign(this, { conversationId, userMessageId, messageId, key, end: null, events: [{ kind: 'started' }] });
     this.started_ms = Date.now();
     this.ttft_ms = null;
-    const pieces = text.match(/\s*\S{1,4}/g) ?? [];
+    const pieces = deltas ?? text.match(/\s*\S{1,4}/g) ?? [];
     let index = 0;
-    this.timer = setInterval(() => {
+    const advance = () => {
       if (fail && index === fail.after) return this.finish(fail.end_state, fail.end_reason, null);
       if (index === pieces.length) return this.finish('completed', 'stop', 'stop');
       this.ttft_ms ??= Date.now() - this.started_ms;
       this.push({ kind: 'text', text: pieces[index++] });
-    }, delay_ms);
+    };
+    // A timer has whole milliseconds and comes late; what is due by now comes at once.
+    this.timer = setInterval(() => {
+      const due = Math.floor((Date.now() - this.started_ms) / delay_ms);
+      do advance();
+      while (!this.end && index < due);
+    }, Math.max(1, Math.floor(delay_ms)));
   }
 
   get text() {

@@ -1,5 +1,6 @@
 // Owns a stand-in for the real server, to look at the built page: serves dist under the real content policy and speaks
-// the page's HTTP contract from memory. Words in a message choose what happens: "fail", "short", "cut", "busy", "slow".
+// the page's HTTP contract from memory. Words in a message choose what happens: "fail", "short", "cut", "busy", "slow";
+// "bench NAME" plays a text of the bench, 300 deltas a second.
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -7,6 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { MockResponse } from './answers.mjs';
+import { benchDeltas } from './bench_texts.mjs';
 import { LONG, SHORT } from './text.mjs';
 
 const DIST = path.join(path.dirname(fileURLToPath(import.meta.url)), '..', '..', 'dist');
@@ -73,12 +75,14 @@ function answerTo(conversation, user, key) {
   const text = user.text;
   const message = { id: `msg_${counter++}`, parent: user.id, role: 'assistant', created_at: new Date().toISOString() };
   for (const other of conversation.messages) responses.get(other.responseId)?.finish('cancelled', 'superseded', null);
+  const bench = /^bench (\w+)$/.exec(text);
   const response = new MockResponse({
     text: /short/.test(text) ? SHORT : LONG,
     conversationId: conversation.id,
     userMessageId: user.id,
     messageId: message.id,
-    delay_ms: /slow/.test(text) ? 120 : 12,
+    delay_ms: bench ? 1000 / 300 : /slow/.test(text) ? 120 : 12,
+    deltas: bench && benchDeltas(bench[1]),
     fail: /fail/.test(text) ? { after: 30, end_state: 'errored', end_reason: 'engine_aborted' } : null,
     key,
   });
@@ -157,6 +161,7 @@ async function api(req, res, url) {
     const from = Number(/\.(\d+)$/.exec(req.headers['last-event-id'] ?? '')?.[1] ?? 0);
     return stream(req, res, response, from);
   }
+  if (req.method === 'GET') return json(res, 200, { ...response.object(''), state: response.end ? 'ended' : 'running' });
   return setTimeout(() => {
     response.finish('cancelled', 'user', null);
     json(res, 200, response.object('cancelled'));

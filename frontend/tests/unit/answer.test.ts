@@ -3,9 +3,17 @@ import { expect, it } from 'vitest';
 
 import { NEW_ANSWER, reduce, type Answer, type AnswerEvent } from '../../src/lib/state/answer';
 import { endMark, errorCard, figures, isPartial, statusLine } from '../../src/lib/state/answer_words';
+import { callState, thinkingWords } from '../../src/lib/state/step_words';
+import { aroundText } from '../../src/lib/state/steps';
 import { readFrame, readResponse, type WireEvent } from '../../src/lib/stream/protocol';
 
 const delta = (sequence: number, text: string): AnswerEvent => ({ kind: 'wire', event: { type: 'delta', sequence, text } });
+const wire = (sequence: number, body: object, at_ms = 1000): AnswerEvent => {
+  const frame = readFrame(JSON.stringify({ ...body, sequence_number: sequence }));
+  return { kind: 'wire', event: (frame as { event: WireEvent }).event, at_ms };
+};
+const item = (sequence: number, what: string, output_index: number, body: object, at_ms = 1000): AnswerEvent =>
+  wire(sequence, { type: `response.output_item.${what}`, output_index, item: body }, at_ms);
 const run = (...events: AnswerEvent[]): Answer => events.reduce(reduce, NEW_ANSWER);
 const ended = (sequence: number, fields: object): AnswerEvent => ({
   kind: 'wire',
@@ -25,6 +33,40 @@ it('takes every event once, however often it is replayed', () => {
   expect(once.text).toBe('abc');
   for (const again of events) expect(reduce(once, again)).toBe(once);
   expect(run(events[0]!, events[0]!, events[1]!, events[0]!, events[1]!, events[2]!)).toEqual(once);
+});
+
+it('keeps reasoning and calls apart from the text, in the order in which they began', () => {
+  const events = [
+    item(17, 'added', 0, { type: 'reasoning', content: [] }),
+    wire(32, { type: 'response.reasoning_text.delta', output_index: 0, delta: 'Hm' }, 2000),
+    wire(48, { type: 'response.reasoning_text.delta', output_index: 0, delta: 'm' }),
+    item(49, 'done', 0, { type: 'reasoning', status: 'completed', content: [{ type: 'reasoning_text', text: 'Hmm' }] }, 4000),
+    item(50, 'added', 1, { type: 'message', content: [] }),
+    delta(64, 'Let me see.'),
+    item(65, 'added', 2, { type: 'function_call', name: 'weather', arguments: '' }),
+    wire(80, { type: 'response.function_call_arguments.delta', output_index: 2, delta: '{"a": ' }),
+  ];
+  const answer = run(...events, ...events);
+  expect(answer.text).toBe('Let me see.');
+  expect(answer.steps.map(({ kind, text, done }) => [kind, text, done])).toEqual([
+    ['reasoning', 'Hmm', true],
+    ['message', '', false],
+    ['call', '{"a": ', false],
+  ]);
+  const { before, after } = aroundText(answer.steps);
+  expect([before.map((step) => step.kind), after.map((step) => step.name)]).toEqual([['reasoning'], ['weather']]);
+  expect(thinkingWords(before[0]!, false, 0)).toBe('Thought for 3 s');
+  expect(statusLine(answer, LIVE, 0).text).toBe('Calling weather…');
+  expect(callState(after[0]!, true)).toBe('writing');
+  expect(callState(after[0]!, false)).toBe('cut');
+  const bad = run(...events, item(96, 'done', 2, { type: 'function_call', name: 'weather', arguments: '{"a": }', status: 'completed', error: 'invalid_arguments' }));
+  expect(callState(bad.steps[2]!, true)).toBe('invalid');
+  expect(reduce(bad, { kind: 'reset' }).steps).toEqual([]);
+});
+
+it('takes no item that it does not know', () => {
+  const odd = [item(16, 'added', 0, { type: 'execute', code: 'x' }), item(32, 'added', -1, { type: 'reasoning' }), wire(48, { type: 'response.output_item.added' })];
+  expect(run(...odd)).toMatchObject({ steps: [], sequence: 48 });
 });
 
 it('starts over after a reset', () => {
@@ -59,7 +101,9 @@ it('says where the answer is', () => {
   expect(status(NEW_ANSWER, { kind: 'connecting' })).toBe('Connecting…');
   expect(status(run({ kind: 'response_id', id: 'r' }), LIVE)).toBe('Thinking…');
   expect(status(run(delta(32, 'a')), LIVE)).toBe('Writing…');
-  expect(status(run(delta(32, 'a')), { kind: 'reconnecting', attempt: 3 })).toBe('Reconnecting (3)…');
+  const trying = (until_ms: number) => status(run(delta(32, 'a')), { kind: 'reconnecting', attempt: 3, until_ms });
+  expect([trying(1000), trying(3500)]).toEqual(['Reconnecting (3)…', 'Reconnecting (3) in 3 s…']);
+  expect(status(run({ kind: 'response_id', id: 'r' }, { kind: 'queued', queued: true }), LIVE)).toBe('Waiting in the queue…');
   expect(status(NEW_ANSWER, { kind: 'waiting', status: 503, until_ms: 5200 })).toContain('5 s');
   expect(status(run(delta(32, 'a')), { kind: 'offline' })).toContain('offline');
 });

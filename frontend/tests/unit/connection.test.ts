@@ -141,7 +141,7 @@ it('backs off up to 15 s while nothing answers', async () => {
   const { env, sink } = await follow([...Array<Reply>(9).fill(unreachable), resume]);
   const waits = env.delays_ms.filter((delay) => delay !== SILENCE_MS && delay !== 5000);
   expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 15_000, 15_000, 15_000, 15_000]);
-  expect(sink.statuses).toContainEqual({ kind: 'reconnecting', attempt: 9 });
+  expect(sink.statuses).toContainEqual(expect.objectContaining({ kind: 'reconnecting', attempt: 9 }));
 });
 
 it('tries at once when the network or the reader comes back', async () => {

@@ -30,7 +30,7 @@ const HOSTILE: Record<string, string> = {
   media: `<video src="${SECRET}" poster=x></video><audio src=x></audio><input type=image src=x>`,
   clobbering: '<form id=app><input name=attributes><a id=boot name=csrf>x</a></form>',
   'svg and mermaid fences': '```svg\n<svg onload=alert(1)></svg>\n```\n```mermaid\ngraph TD; A["<img src=x onerror=alert(1)>"]\n```',
-  'forged placeholder': '<pre data-code="0"></pre>\n\n```js\nlet a;\n```\n<div class="code-block">x</div>',
+  'forged placeholder': '<pre data-content="0"></pre>\n\n```js\nlet a;\n```\n<div class="code-block">x</div>',
   'table style': '|a|b|\n|:-|-:|\n|<img src=x>|[x](javascript:1)|',
   autofocus: '<input autofocus onfocus=alert(1)> <x tabindex=1 onfocus=alert(1)>',
   'link titles': '[a](https://a.example "<img src=x onerror=alert(1)>") https://b.example/<script>',
@@ -39,7 +39,7 @@ const HOSTILE: Record<string, string> = {
 // The code block of our own making adds these.
 const OWN_TAGS = ['DIV', 'SPAN', 'BUTTON'];
 const tags = new Set([...ALLOWED_TAGS.map((tag) => tag.toUpperCase()), ...OWN_TAGS]);
-const attributes = new Set([...ALLOWED_ATTRIBUTES, 'type', 'data-testid', 'tabindex', 'role', 'aria-label']);
+const attributes = new Set([...ALLOWED_ATTRIBUTES, 'type', 'data-testid', 'tabindex', 'role', 'aria-label', 'aria-pressed']);
 
 function check(root: Element, where: string): void {
   for (const node of Array.from(root.getElementsByTagName('*'))) {

@@ -43,5 +43,7 @@ export const TRICKY: Tricky[] = [
   { name: 'hard breaks and trailing space', text: 'a  \nb\\\nc \n\n   d\n    e  \n\n   \nf' },
   { name: 'blank starts and NUL', text: '\n\n   \n\na\u0000b\n\n\n\n\tc\n' },
   { name: 'brackets that never close', text: '[[[[a](b)[c][[d]\n\n![[x](y\n\n(((([z]' },
+  { name: 'math', text: 'So $x^2$ and \\(y\\), $$a$$ in line.\n\n$$\n\\frac{a}{b}\n$$\n\n\\[ z \\]\n\n- $$ q\n  r $$\n- $5 and $6, a$b$c\n\n$$open\n\nto the end' },
+  { name: 'task list brackets', text: 'Do:\n- [ ] one **a**\n- [x] two\n- [y] no task\n  - [X] nested\n\n[ ] no item\n' },
   { name: 'bare addresses', text: 'https://a.example/?q=1&b=2, http://b.example. ftp://c.example mailto:x@y.example x@y.example\n\nhttps://d.example/**bold**' },
 ];

@@ -1,52 +1,28 @@
 // Owns one block of code on the page: its language, its copy button, its text and when that is highlighted.
 import { copyText } from '../clipboard';
+import { downloadText, fileName } from '../download';
 import { words } from '../words';
 import { highlighted, isHighlighterReady, whenHighlighterReady } from './highlight';
 import type { CodeText } from './parser';
-import { patchChildren, type Widgets } from './patch';
+import { patchChildren } from './patch';
 
 /** Highlighting an open fence again in every frame is quadratic; past this size it waits for the closing fence. */
 const LIVE_HIGHLIGHT_CHARS = 8 * 1024;
 const HIGHLIGHT_CHARS = 100 * 1024;
 const COPIED_MS = 2000;
-
-const blocks = new WeakMap<Node, CodeBlock>();
-const placeholders = new WeakMap<Node, CodeText>();
-
-/** Remembers what each placeholder of a sanitised fragment stands for. */
-export function bindPlaceholders(fragment: DocumentFragment, codes: CodeText[]): void {
-  if (codes.length === 0) return;
-  for (const placeholder of Array.from(fragment.querySelectorAll('pre'))) {
-    const code = codes[Number(placeholder.getAttribute('data-code'))];
-    if (code) placeholders.set(placeholder, code);
-  }
-}
-
-/** How the patcher shows placeholders: as code blocks that are updated in place. */
-export const codeWidgets: Widgets = {
-  update(old, next) {
-    const block = blocks.get(old);
-    const code = placeholders.get(next);
-    if (block && code) block.update(code);
-    else if (block || code) old.replaceWith(codeWidgets.create(next));
-    return block !== undefined || code !== undefined;
-  },
-  create(next) {
-    const code = placeholders.get(next);
-    if (code) return new CodeBlock(code).element;
-    for (const inner of next instanceof Element ? Array.from(next.getElementsByTagName('pre')) : []) {
-      inner.replaceWith(codeWidgets.create(inner));
-    }
-    return next;
-  },
+const EXTENSIONS: Record<string, string> = {
+  ...{ bash: 'sh', sh: 'sh', c: 'c', cpp: 'cpp', css: 'css', go: 'go', html: 'html', java: 'java', javascript: 'js' },
+  ...{ js: 'js', json: 'json', markdown: 'md', md: 'md', python: 'py', py: 'py', ruby: 'rb', rust: 'rs', sql: 'sql' },
+  ...{ typescript: 'ts', ts: 'ts', xml: 'xml', yaml: 'yaml', yml: 'yaml' },
 };
 
-class CodeBlock {
+export class CodeBlock {
+  readonly kind = 'code';
   readonly element = document.createElement('div');
   readonly #label = document.createElement('span');
   readonly #pre = document.createElement('pre');
   readonly #code = document.createElement('code');
-  #text: CodeText = { text: '', language: '', closed: false };
+  #text: CodeText = { kind: 'code', text: '', language: '', closed: false };
   #highlighted = '';
 
   constructor(text: CodeText) {
@@ -57,20 +33,20 @@ class CodeBlock {
     this.#pre.append(this.#code);
     const head = document.createElement('div');
     head.className = 'code-head';
-    head.append(this.#label, this.#copyButton());
+    head.append(this.#label, this.#wrapButton(), this.#downloadButton(), this.#copyButton());
     this.element.append(head, this.#pre);
-    blocks.set(this.element, this);
     this.#setLanguage(text.language);
     this.update(text);
   }
 
-  update(next: CodeText): void {
+  update(next: CodeText): true {
     const before = this.#text;
-    if (next.text === before.text && next.language === before.language && next.closed === before.closed) return;
+    if (next.text === before.text && next.language === before.language && next.closed === before.closed) return true;
     this.#text = next;
     if (next.language !== before.language) this.#setLanguage(next.language);
     if (this.#wantsHighlight()) this.#highlight();
     else this.#showPlain(before.text);
+    return true;
   }
 
   #wantsHighlight(): boolean {
@@ -109,12 +85,27 @@ class CodeBlock {
     this.#pre.setAttribute('aria-label', words.codeIn(language));
   }
 
+  #wrapButton(): HTMLButtonElement {
+    const button = newButton('wrap-code', words.wrap);
+    button.setAttribute('aria-pressed', 'false');
+    button.addEventListener('click', () => {
+      const wraps = this.element.classList.toggle('wrapped');
+      button.setAttribute('aria-pressed', String(wraps));
+    });
+    return button;
+  }
+
+  #downloadButton(): HTMLButtonElement {
+    const button = newButton('download-code', words.download);
+    button.addEventListener('click', () => {
+      const { text, language } = this.#text;
+      downloadText(fileName('code', EXTENSIONS[language.toLowerCase()] ?? 'txt'), 'text/plain', text);
+    });
+    return button;
+  }
+
   #copyButton(): HTMLButtonElement {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.className = 'code-copy';
-    button.dataset.testid = 'copy-code';
-    button.textContent = words.copy;
+    const button = newButton('copy-code', words.copy);
     button.addEventListener('click', () => {
       void copyText(this.#text.text).then((copied) => {
         button.textContent = copied ? words.copied : words.copyFailed;
@@ -123,4 +114,13 @@ class CodeBlock {
     });
     return button;
   }
+}
+
+function newButton(testid: string, label: string): HTMLButtonElement {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'code-button';
+  button.dataset.testid = testid;
+  button.textContent = label;
+  return button;
 }

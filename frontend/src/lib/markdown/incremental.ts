@@ -1,10 +1,19 @@
 // Owns showing a growing text: blocks that can no longer change are sealed, only the last one is parsed again.
 import type { Token } from 'markdown-it';
 
-import { bindPlaceholders, codeWidgets } from './code_block';
 import { newEnv, parser, type ParseEnv } from './parser';
 import { patchChildren } from './patch';
 import { sanitise } from './policy';
+import { completeLast, withoutBegunBlock } from './tail';
+import { bindPlaceholders, widgets } from './widgets';
+
+/** What is shown of an end that is still being written; by default what it will most likely be. */
+export interface Tail {
+  visible(live: string): string;
+  complete(tokens: Token[], env: ParseEnv): void;
+}
+
+const LIKELY: Tail = { visible: withoutBegunBlock, complete: completeLast };
 
 export class MarkdownView {
   #shown = '';
@@ -14,7 +23,10 @@ export class MarkdownView {
   #sealedNodes = 0;
   #references: ParseEnv['references'] = {};
 
-  constructor(private readonly root: HTMLElement) {}
+  constructor(
+    private readonly root: HTMLElement,
+    private readonly tail: Tail = LIKELY,
+  ) {}
 
   /** Shows a text that mostly continues the last one. Any other text is shown too, from its start. */
   update(raw: string): void {
@@ -34,7 +46,7 @@ export class MarkdownView {
     this.#ended = true;
     const env = newEnv(text);
     const whole = render(parser.parse(text, env), env, true);
-    patchChildren(this.root, 0, whole, codeWidgets);
+    patchChildren(this.root, 0, whole, widgets);
   }
 
   #unseal(): void {
@@ -45,19 +57,27 @@ export class MarkdownView {
   }
 
   #showLive(live: string): void {
-    const env = newEnv(live, { ...this.#references });
-    const tokens = parser.parse(live, env);
+    const { tokens, env } = this.#parseLive(live);
     const cut = sealableChars(tokens, live);
     if (cut === 0) {
-      patchChildren(this.root, this.#sealedNodes, render(tokens, env), codeWidgets);
+      patchChildren(this.root, this.#sealedNodes, render(tokens, env), widgets);
       return;
     }
     const sealed = this.#renderText(live.slice(0, cut), this.#references);
     const sealedNodes = sealed.childNodes.length;
-    sealed.append(this.#renderText(live.slice(cut), { ...this.#references }));
-    patchChildren(this.root, this.#sealedNodes, sealed, codeWidgets);
+    const rest = this.#parseLive(live.slice(cut));
+    sealed.append(render(rest.tokens, rest.env));
+    patchChildren(this.root, this.#sealedNodes, sealed, widgets);
     this.#sealedChars += cut;
     this.#sealedNodes += sealedNodes;
+  }
+
+  #parseLive(live: string): { tokens: Token[]; env: ParseEnv } {
+    const text = this.tail.visible(live);
+    const env = newEnv(text, { ...this.#references });
+    const tokens = parser.parse(text, env);
+    this.tail.complete(tokens, env);
+    return { tokens, env };
   }
 
   #renderText(text: string, references: ParseEnv['references']): DocumentFragment {
@@ -68,8 +88,8 @@ export class MarkdownView {
 
 function render(tokens: Token[], env: ParseEnv, allClosed = false): DocumentFragment {
   const fragment = sanitise(parser.renderer.render(tokens, parser.options, env));
-  if (allClosed) for (const code of env.codes) code.closed = true;
-  bindPlaceholders(fragment, env.codes);
+  if (allClosed) for (const content of env.contents) content.closed = true;
+  bindPlaceholders(fragment, env.contents);
   dropBlankNodes(fragment);
   return fragment;
 }

@@ -1,19 +1,21 @@
-// Owns how Markdown becomes HTML text: raw HTML off, images as links, code as placeholders. Its output is not trusted yet.
+// Owns how Markdown becomes HTML text: raw HTML off, images as links, code and math as placeholders. Its output is not trusted yet.
 import MarkdownIt, { type Env, type MarkdownIt as Parser, type RendererRule, type Token } from 'markdown-it';
 
 import { words } from '../words';
+import { addMath, type MathText } from './math_syntax';
 import { hostOf, isSafeUrl } from './urls';
 
 export interface CodeText {
+  kind: 'code';
   text: string;
   language: string;
   closed: boolean;
 }
 
-/** What one parse needs and leaves behind: link definitions, and the code that placeholders stand for. */
+/** What one parse needs and leaves behind: link definitions, and what placeholders stand for. */
 export interface ParseEnv extends Env {
   references: Record<string, { title: string; href: string }>;
-  codes: CodeText[];
+  contents: (CodeText | MathText)[];
   source: string;
 }
 
@@ -22,19 +24,33 @@ const DIRECTED = new Set(['paragraph_open', 'heading_open', 'list_item_open', 'b
 const LISTS = new Set(['bullet_list_open', 'ordered_list_open']);
 
 export function newEnv(source: string, references: ParseEnv['references'] = {}): ParseEnv {
-  return { references, codes: [], source };
+  return { references, contents: [], source };
 }
 
 function createParser(): Parser {
   const md = new MarkdownIt({ html: false, linkify: true, typographer: false });
   md.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
   md.validateLink = isSafeUrl;
+  md.core.ruler.push('tasks', (state) => state.tokens.forEach(asTask));
   md.core.ruler.push('dress', (state) => state.tokens.forEach(dress));
   md.renderer.rules.fence = md.renderer.rules.code_block = codePlaceholder;
+  md.renderer.rules.math = mathPlaceholder;
+  addMath(md);
   md.renderer.rules.image = imageAsLink;
   md.renderer.rules.table_open = () => '<div class="table-wrap"><table>';
   md.renderer.rules.table_close = () => '</table></div>';
   return md;
+}
+
+/** The box of a task list, which nobody can tick. */
+export function asTask(token: Token, index: number, tokens: Token[]): void {
+  const item = tokens[index - 2];
+  const first = token.children?.[0];
+  if (token.type !== 'inline' || item?.type !== 'list_item_open' || first?.type !== 'text') return;
+  const box = /^\[([ xX])\](?:\s|$)/.exec(first.content);
+  if (!box) return;
+  first.content = `${box[1] === ' ' ? '☐' : '☑'} ${first.content.slice(box[0].length)}`;
+  item.attrSet('class', 'task');
 }
 
 /** Direction per block, headings below the page's own, alignment as a class (the page forbids style attributes). */
@@ -52,10 +68,19 @@ function dress(token: Token): void {
 
 const codePlaceholder: RendererRule = (tokens, index, _options, env) => {
   const token = tokens[index]!;
-  const { codes, source } = env as ParseEnv;
+  const { contents, source } = env as ParseEnv;
   const language = /^[^\s{]{0,40}/.exec(token.info.trim())![0];
-  codes.push({ text: token.content, language, closed: token.type === 'code_block' || isClosed(token, source) });
-  return `<pre data-code="${codes.length - 1}"></pre>\n`;
+  const closed = token.type === 'code_block' || isClosed(token, source);
+  contents.push({ kind: 'code', text: token.content, language, closed });
+  return `<pre data-content="${contents.length - 1}"></pre>\n`;
+};
+
+const mathPlaceholder: RendererRule = (tokens, index, _options, env) => {
+  const { contents } = env as ParseEnv;
+  const math = { ...(tokens[index]!.meta as unknown as MathText) };
+  contents.push(math);
+  const tag = math.display ? 'div' : 'span';
+  return `<${tag} data-content="${contents.length - 1}"></${tag}>`;
 };
 
 /** Only decides when to highlight a long fence; being wrong costs time, not correctness. */

@@ -7,8 +7,8 @@ export const ALLOWED_TAGS = [
   ...['p', 'br', 'hr', 'strong', 'em', 's', 'code', 'pre', 'blockquote', 'ul', 'ol', 'li', 'a', 'div', 'span'],
   ...['h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
 ];
-export const ALLOWED_ATTRIBUTES = ['href', 'title', 'class', 'dir', 'start', 'data-code', 'data-host', 'rel', 'target'];
-const CLASSES = new Set(['table-wrap', 'image-link', 'ta-left', 'ta-center', 'ta-right']);
+export const ALLOWED_ATTRIBUTES = ['href', 'title', 'class', 'dir', 'start', 'data-content', 'data-host', 'rel', 'target'];
+const CLASSES = new Set(['table-wrap', 'image-link', 'task', 'ta-left', 'ta-center', 'ta-right']);
 const HEADING_CLASS = /^md-h[1-6]$/;
 
 /** The one Trusted Types policy of the page's own code; only the sanitiser is given it. */

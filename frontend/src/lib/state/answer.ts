@@ -1,6 +1,7 @@
 // Owns what an answer is after an event: a pure function of the answer so far. Knows no network and no clock.
 import type { FailureDetail, ResponseObject, StopProof, Usage, WireEvent } from '../stream/protocol';
 import type { Refusal } from '../stream/refusal';
+import { withDelta, withItem, type Step } from './steps';
 
 export interface End {
   state: string;
@@ -16,9 +17,13 @@ export interface Answer {
   messageId: string | null;
   model: string | null;
   text: string;
+  /** What it did beside its text, and in which order. */
+  steps: readonly Step[];
   /** The highest sequence number taken: a replay of it or of anything before it changes nothing. */
   sequence: number;
   accepted: boolean;
+  /** The server said that it waits for an engine. */
+  queued: boolean;
   continued: number;
   stop: 'none' | 'asked' | 'failed';
   /** True once the server has said how it ended; its last text may still be on the way. */
@@ -33,9 +38,10 @@ export interface Answer {
 }
 
 export type AnswerEvent =
-  | { kind: 'wire'; event: WireEvent }
+  | { kind: 'wire'; event: WireEvent; at_ms?: number }
   | { kind: 'response_id'; id: string }
   | { kind: 'reset' }
+  | { kind: 'queued'; queued: boolean }
   | { kind: 'stop_asked' }
   | { kind: 'stop_failed' }
   | { kind: 'stop_answered'; response: ResponseObject }
@@ -45,18 +51,20 @@ export type AnswerEvent =
 
 export const NEW_ANSWER: Answer = {
   ...{ responseId: null, conversationId: null, userMessageId: null, messageId: null, model: null },
-  ...{ text: '', sequence: 0, accepted: false, continued: 0, stop: 'none', end: null, closed: false, refusal: null },
+  ...{ text: '', steps: [], sequence: 0, accepted: false, queued: false, continued: 0, stop: 'none', end: null, closed: false, refusal: null },
   ...{ usage: null, proof: null, ttft_ms: null, duration_ms: null },
 };
 
 export function reduce(answer: Answer, event: AnswerEvent): Answer {
   switch (event.kind) {
     case 'wire':
-      return reduceWire(answer, event.event);
+      return reduceWire(answer, event.event, event.at_ms ?? null);
     case 'response_id':
       return { ...answer, responseId: event.id, accepted: true };
     case 'reset':
-      return { ...answer, text: '', sequence: 0, continued: 0 };
+      return { ...answer, text: '', steps: [], sequence: 0, continued: 0 };
+    case 'queued':
+      return { ...answer, queued: event.queued };
     case 'stop_asked':
       return answer.end ? answer : { ...answer, stop: 'asked' };
     case 'stop_failed':
@@ -76,7 +84,7 @@ export function reduce(answer: Answer, event: AnswerEvent): Answer {
   }
 }
 
-function reduceWire(answer: Answer, event: WireEvent): Answer {
+function reduceWire(answer: Answer, event: WireEvent, at_ms: number | null): Answer {
   if (event.sequence <= answer.sequence) return answer;
   const next = { ...answer, sequence: event.sequence, accepted: true };
   switch (event.type) {
@@ -86,6 +94,10 @@ function reduceWire(answer: Answer, event: WireEvent): Answer {
       return { ...next, text: answer.text + event.text };
     case 'text_done':
       return { ...next, text: event.text };
+    case 'item':
+      return { ...next, steps: withItem(answer.steps, event.item, at_ms) };
+    case 'item_delta':
+      return { ...next, steps: withDelta(answer.steps, event.index, event.text) };
     case 'continued':
       return { ...next, continued: event.attempt };
     case 'ended':

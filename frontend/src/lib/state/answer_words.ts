@@ -1,7 +1,9 @@
 // Owns what the page says about the state of an answer: status line, end mark, error card, figures.
 import type { LinkStatus } from '../stream/connection';
-import { duration, tokens } from '../words';
+import { duration, number, tokens, words } from '../words';
 import type { Answer } from './answer';
+import { thinkingWords } from './step_words';
+import { openStep } from './steps';
 
 export type Tone = 'idle' | 'busy' | 'warn' | 'bad' | 'good';
 
@@ -13,67 +15,78 @@ export interface StatusLine {
 /** One line for the status bar. `now_ms` is on the clock of `link.until_ms`. */
 export function statusLine(answer: Answer, link: LinkStatus, now_ms: number): StatusLine {
   if (answer.end) return { text: endMark(answer), tone: endTone(answer) };
-  if (answer.stop === 'asked') return { text: 'Stopping…', tone: 'busy' };
-  switch (link.kind) {
-    case 'offline':
-      return { text: 'You are offline. The answer goes on when the network is back.', tone: 'warn' };
-    case 'reconnecting':
-      return { text: `Reconnecting (${link.attempt})…`, tone: 'warn' };
-    case 'waiting':
-      return { text: waitingText(link.status, link.until_ms - now_ms), tone: 'warn' };
-  }
-  if (answer.stop === 'failed') return { text: 'The server did not stop it. Press Stop to try again.', tone: 'warn' };
-  if (answer.text !== '') return { text: answer.continued ? 'Writing on after an interruption…' : 'Writing…', tone: 'busy' };
-  return { text: answer.accepted ? 'Thinking…' : 'Connecting…', tone: 'busy' };
+  if (answer.stop === 'asked') return { text: words.status.stopping, tone: 'busy' };
+  const trouble = linkText(link, now_ms) ?? (answer.stop === 'failed' ? words.status.stopFailed : null);
+  return trouble === null ? { text: workText(answer, now_ms), tone: 'busy' } : { text: trouble, tone: 'warn' };
 }
 
-function waitingText(status: number, left_ms: number): string {
-  const left_s = Math.max(0, Math.ceil(left_ms / 1000));
-  const why = status === 429 ? 'Too many requests' : 'The server is busy';
-  return `${why}. Trying again in ${left_s} s`;
+function linkText(link: LinkStatus, now_ms: number): string | null {
+  if (link.kind === 'offline') return words.status.offline;
+  if (link.kind !== 'reconnecting' && link.kind !== 'waiting') return null;
+  const left_s = Math.max(0, Math.ceil((link.until_ms - now_ms) / 1000));
+  if (link.kind === 'reconnecting') return words.status.reconnecting(link.attempt, left_s);
+  return link.status === 429 ? words.status.tooMany(left_s) : words.status.busy(left_s);
 }
+
+function workText(answer: Answer, now_ms: number): string {
+  const step = openStep(answer.steps);
+  if (step?.kind === 'reasoning') return thinkingWords(step, true, now_ms);
+  if (step?.kind === 'call') return words.calling(step.name);
+  if (answer.text !== '') return answer.continued ? words.status.writingOn : words.status.writing;
+  if (answer.queued) return words.status.queued;
+  return answer.accepted ? words.thinkingFor(null) : words.status.connecting;
+}
+
+/** Whether the status line holds seconds that pass. */
+export function isCounting(answer: Answer, link: LinkStatus): boolean {
+  if (answer.end) return false;
+  return link.kind === 'waiting' || link.kind === 'reconnecting' || openStep(answer.steps)?.kind === 'reasoning';
+}
+
+/** What a screen reader is told: what the answer is at, never its text, nothing that changes every second. */
+export function announcement(answer: Answer, link: LinkStatus): string {
+  const { heard } = words;
+  if (answer.closed) return answer.end?.state === 'completed' ? heard.ready : endMark(answer);
+  if (link.kind === 'offline') return heard.offline;
+  if (link.kind === 'reconnecting') return heard.lost;
+  if (link.kind === 'waiting') return heard.waiting;
+  const step = openStep(answer.steps);
+  if (step?.kind === 'call') return words.calling(step.name);
+  return step?.kind === 'reasoning' ? heard.thinking : heard.answering;
+}
+
+/** Reasons of a completed answer by which it is not all of what the model would have said. */
+const CUT_SHORT = ['length', 'content_filter'] as const;
+const STATES = ['abandoned', 'errored', 'timed_out', 'truncated', 'rejected'] as const;
 
 /** How an answer ended, in a few words. */
 export function endMark(answer: Answer): string {
   const { end } = answer;
   if (!end) return '';
-  if (end.state === 'completed') return COMPLETED[end.reason] ?? 'Done';
   if (end.state === 'cancelled') return cancelledMark(answer, end.reason);
-  return MARKS[end.state] ?? 'Ended';
+  if (end.state === 'completed') return words.ends[CUT_SHORT.find((reason) => reason === end.reason) ?? 'done'];
+  return words.ends[STATES.find((state) => state === end.state) ?? 'other'];
 }
 
-const COMPLETED: Record<string, string> = {
-  length: 'Cut off at the length limit',
-  content_filter: 'Ended by the content filter',
-};
-const MARKS: Record<string, string> = {
-  abandoned: 'Cut off: nobody was reading',
-  errored: 'Failed',
-  timed_out: 'Timed out',
-  truncated: 'Cut off',
-  rejected: 'Not sent',
-};
-
 function cancelledMark(answer: Answer, reason: string): string {
-  if (reason === 'superseded') return 'Superseded by a newer message';
-  if (reason === 'deleted') return 'Stopped: the conversation was deleted';
+  if (reason === 'superseded' || reason === 'deleted') return words.ends[reason];
   const count = stoppedTokens(answer);
-  const after = count === null ? '' : ` after ${tokens(count)}`;
-  return reason === 'admin' ? `Stopped by an administrator${after}` : `Stopped${after}`;
+  const written = count === null ? null : tokens(count);
+  return reason === 'admin' ? words.ends.stoppedByAdmin(written) : words.ends.stopped(written);
 }
 
 function stoppedTokens({ proof, usage }: Answer): number | null {
   return proof?.generated_tokens ?? usage?.generated_tokens ?? usage?.completion_tokens ?? null;
 }
 
-function endTone({ end }: Answer): Tone {
-  if (end?.state === 'completed') return end.reason in COMPLETED ? 'warn' : 'good';
-  return end?.state === 'cancelled' ? 'idle' : 'bad';
+function endTone(answer: Answer): Tone {
+  if (answer.end?.state === 'completed') return isPartial(answer) ? 'warn' : 'good';
+  return answer.end?.state === 'cancelled' ? 'idle' : 'bad';
 }
 
 /** True when the text is not all of what the model would have said. */
 export function isPartial({ end }: Answer): boolean {
-  return end !== null && (end.state !== 'completed' || end.reason in COMPLETED);
+  return end !== null && (end.state !== 'completed' || CUT_SHORT.some((reason) => reason === end.reason));
 }
 
 export interface Card {
@@ -86,42 +99,13 @@ export function errorCard(answer: Answer): Card | null {
   const { end, refusal } = answer;
   if (!end || end.state === 'completed' || end.state === 'cancelled') return null;
   if (refusal) return refusalCard(refusal.status, refusal.code, refusal.message);
-  const card = REASONS[`${end.state}:${end.reason}`] ?? STATES[end.state] ?? STATES.errored!;
-  const kept = answer.text === '' ? '' : ' What was written so far is kept.';
-  return { title: card.title, detail: card.detail + kept };
+  const { failures } = words;
+  const card = failures[`${end.state}:${end.reason}`] ?? failures[end.state] ?? failures.errored!;
+  return { title: card.title, detail: answer.text === '' ? card.detail : `${card.detail} ${words.kept}` };
 }
 
-const STATES: Record<string, Card> = {
-  errored: { title: 'The answer failed', detail: 'Something went wrong while the model was writing.' },
-  timed_out: { title: 'The answer took too long', detail: 'The model did not answer in time.' },
-  truncated: { title: 'The answer was cut off', detail: 'The connection to the model was lost.' },
-  abandoned: { title: 'The answer was stopped', detail: 'Nobody was reading any more, so the model was freed.' },
-  rejected: { title: 'The message was not accepted', detail: 'The server refused the message.' },
-};
-const REASONS: Record<string, Card> = {
-  'errored:upstream_error': { title: 'The model reported an error', detail: 'Trying again may help.' },
-  'errored:upstream_protocol': { title: 'The model sent something unreadable', detail: 'Trying again may help.' },
-  'errored:engine_aborted': { title: 'The model stopped by itself', detail: 'It was restarted or ran out of room.' },
-  'errored:storage': { title: 'The answer could not be saved', detail: 'The server had trouble with its storage.' },
-  'timed_out:queue': { title: 'The queue was too long', detail: 'No model became free in time.' },
-  'timed_out:ttft': { title: 'The model did not start', detail: 'Not one word came in time.' },
-  'timed_out:idle': { title: 'The model fell silent', detail: 'It stopped sending in the middle of the answer.' },
-  'timed_out:total': { title: 'The answer reached its time limit', detail: 'It was taking longer than is allowed.' },
-  'truncated:relay_lost': { title: 'The answer was cut off', detail: 'The server that was writing it went away.' },
-};
-
-const REFUSALS: Record<number, Card> = {
-  0: { title: 'The server could not be reached', detail: 'Check your connection and try again.' },
-  403: { title: 'Not allowed', detail: 'Your session may have changed. Reload the page and try again.' },
-  404: { title: 'Not found', detail: 'The conversation or the answer does not exist any more.' },
-  413: { title: 'The message is too long', detail: 'Please shorten it.' },
-  429: { title: 'Too many requests', detail: 'You have reached a limit. Please wait.' },
-  503: { title: 'The server is busy', detail: 'Please try again in a while.' },
-};
-
 function refusalCard(status: number, code: string, message: string): Card {
-  const card = code.startsWith('context_length') ? REFUSALS[413] : REFUSALS[status];
-  if (!card) return { title: STATES.rejected!.title, detail: message || STATES.rejected!.detail };
+  const card = words.refusals[code.startsWith('context_length') ? 413 : status] ?? words.failures.rejected!;
   return { title: card.title, detail: message || card.detail };
 }
 
@@ -133,8 +117,8 @@ export function figures(answer: Answer): string[] {
   const parts: string[] = [];
   const count = answer.usage?.completion_tokens ?? answer.usage?.generated_tokens ?? null;
   if (count !== null) parts.push(tokens(count));
-  if (answer.ttft_ms !== null) parts.push(`first token ${duration(answer.ttft_ms)}`);
+  if (answer.ttft_ms !== null) parts.push(words.firstToken(duration(answer.ttft_ms)));
   const writing_ms = (answer.duration_ms ?? 0) - (answer.ttft_ms ?? 0);
-  if (count && writing_ms >= SHORTEST_RATED_MS) parts.push(`${(count / (writing_ms / 1000)).toFixed(1)} tokens/s`);
+  if (count && writing_ms >= SHORTEST_RATED_MS) parts.push(words.rate(number(count / (writing_ms / 1000), 1)));
   return parts;
 }

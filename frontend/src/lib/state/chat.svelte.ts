@@ -4,25 +4,34 @@ import { csrfToken } from '../boot';
 import { browserEnv } from '../stream/env';
 import { Conversation } from './conversation.svelte';
 import { ConversationList } from './list.svelte';
+import { Search } from './search.svelte';
+import { Tabs } from './tabs';
 
 const PATH = /^\/c\/([^/]+)\/?$/;
 
 export class Chat {
   readonly #env = browserEnv(csrfToken);
   readonly #api = new Api(this.#env);
+  readonly #tabs = new Tabs();
   readonly list = new ConversationList(this.#api);
+  readonly search = new Search(this.#api);
   /** Conversations opened so far; an answer goes on being read while another one is shown. */
   readonly #open = new Map<string, Conversation>();
   models: ModelRow[] = $state.raw([]);
   model: string | null = $state(null);
+  /** The message that the log shall show, until it has. */
+  target: string | null = $state(location.hash.slice(1) || null);
   notice: string | null = $state(null);
   shown: Conversation = $state.raw(this.#blank());
+  /** Something came to its end while nobody looked at the page. */
+  unseen = $state(false);
 
   start(): void {
     this.#followAddress();
     window.addEventListener('popstate', () => this.#followAddress());
     window.addEventListener('pagehide', () => this.#leave());
-    document.addEventListener('visibilitychange', () => !document.hidden && this.refreshList());
+    document.addEventListener('visibilitychange', () => !document.hidden && this.#seen());
+    this.#tabs.listen((id) => this.#changedElsewhere(id));
     this.refreshList();
     void this.#api.models().then(
       ({ data }) => (this.models = data),
@@ -39,14 +48,17 @@ export class Chat {
     this.shown = this.#blank();
   }
 
-  open(id: string): void {
-    if (this.shown.id === id) return;
-    history.pushState(null, '', `/c/${id}`);
-    this.#show(id);
+  /** `message` is the one to scroll to. */
+  open(id: string, message: string | null = null): void {
+    const address = `/c/${id}${message === null ? '' : `#${message}`}`;
+    if (location.pathname + location.hash !== address) history.pushState(null, '', address);
+    this.target = message;
+    if (this.shown.id !== id) this.#show(id);
   }
 
   async remove(id: string): Promise<void> {
     await this.attempt(() => this.list.remove(id));
+    this.#tabs.tell(null);
     this.#open.get(id)?.detach();
     this.#open.delete(id);
     if (this.shown.id === id) this.openNew();
@@ -70,9 +82,12 @@ export class Chat {
     }
   }
 
-  #blank(): Conversation {
-    const hooks = { onCreated: (made: Conversation) => this.#created(made), onChanged: () => this.refreshList() };
-    const conversation = new Conversation(this.#env, this.#api, hooks, null);
+  #blank(id: string | null = null): Conversation {
+    const hooks = {
+      onCreated: (made: Conversation) => this.#created(made),
+      onChanged: (changed: Conversation, ended: boolean) => this.#changed(changed, ended),
+    };
+    const conversation = new Conversation(this.#env, this.#api, hooks, id);
     conversation.model = this.model;
     return conversation;
   }
@@ -80,6 +95,23 @@ export class Chat {
   #created(conversation: Conversation): void {
     this.#open.set(conversation.id!, conversation);
     if (this.shown === conversation) history.pushState(null, '', `/c/${conversation.id}`);
+    this.refreshList();
+  }
+
+  #changed(conversation: Conversation, ended: boolean): void {
+    if (ended && document.hidden) this.unseen = true;
+    this.refreshList();
+    this.#tabs.tell(conversation.id);
+  }
+
+  #changedElsewhere(id: string | null): void {
+    this.refreshList();
+    const conversation = id === null ? undefined : this.#open.get(id);
+    if (conversation === this.shown) void conversation?.load();
+  }
+
+  #seen(): void {
+    this.unseen = false;
     this.refreshList();
   }
 
@@ -92,8 +124,7 @@ export class Chat {
   #show(id: string): void {
     let conversation = this.#open.get(id);
     if (!conversation) {
-      conversation = this.#blank();
-      conversation.id = id;
+      conversation = this.#blank(id);
       this.#open.set(id, conversation);
     }
     this.shown = conversation;

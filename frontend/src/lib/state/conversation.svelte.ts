@@ -3,13 +3,14 @@ import { ApiError, type Api, type StoredConversation } from '../api';
 import { goToLogin } from '../boot';
 import type { Env } from '../stream/env';
 import { NEW_ANSWER, type Answer } from './answer';
-import { dropDraft, keepDraft } from './drafts';
+import { dropDraft, keepDraft, readDraft } from './drafts';
+import { asBody, keepOptions, NO_OPTIONS, readOptions, type Options } from './options';
 import { Run } from './run.svelte';
 import { newRoot, treeOf, Turn } from './turns.svelte';
 
 export interface ConversationHooks {
   onCreated(conversation: Conversation): void;
-  onChanged(): void;
+  onChanged(conversation: Conversation, ended: boolean): void;
 }
 
 export class Conversation {
@@ -17,6 +18,7 @@ export class Conversation {
   root = $state.raw(newRoot());
   loading: 'no' | 'yes' | 'failed' | 'missing' = $state('no');
   model: string | null = $state(null);
+  options: Options = $state.raw(readOptions(null));
   readonly turns = $derived(this.root.path());
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
@@ -29,6 +31,12 @@ export class Conversation {
     id: string | null,
   ) {
     this.id = id;
+    this.options = readOptions(id);
+  }
+
+  setOptions(options: Options): void {
+    this.options = options;
+    keepOptions(this.id, options);
   }
 
   async load(): Promise<void> {
@@ -46,7 +54,7 @@ export class Conversation {
   async send(text: string, from: Turn | null = null): Promise<void> {
     const parent = from ?? this.turns.at(-1) ?? this.root;
     const user = parent.add(new Turn(parent, 'user', text, null));
-    await this.#answer(user, { text, parent: parent.id });
+    await this.#answer(user, { text, ...below(parent) });
   }
 
   /** A new answer in place of this one; the old one stays reachable as a branch, unless it never was stored. */
@@ -55,7 +63,7 @@ export class Conversation {
     if (!user || user.role !== 'user') return;
     if (turn.id === null) user.remove(turn);
     if (user.id !== null) await this.#answer(user, { regenerate: user.id });
-    else await this.#answer(user, { text: user.text, parent: user.parent?.id ?? null });
+    else await this.#answer(user, { text: user.text, ...below(user.parent!) });
   }
 
   /** Takes a message that was never stored out again, so that it can be changed. */
@@ -92,7 +100,7 @@ export class Conversation {
     const target = {
       kind: 'post' as const,
       url: `/api/conversations/${this.id}/messages`,
-      body: { ...body, model: this.model },
+      body: { ...body, ...asBody(this.options), model: this.model },
       key: crypto.randomUUID(),
     };
     run.start(target, {
@@ -102,20 +110,28 @@ export class Conversation {
         this.#learnIds(user, turn, answer);
       },
       onClosed: (answer) => {
-        this.hooks.onChanged();
+        this.hooks.onChanged(this, true);
         if (answer.accepted && answer.messageId === null) void this.#learnFromStore(answer, body.text ?? '');
       },
       onLogin: () => {
-        keepDraft(this.id, body.text ?? '');
+        if (!run.latest.accepted && body.text !== undefined) this.#keepUnsent(body.text);
         goToLogin();
       },
     });
+  }
+
+  /** A message that was not taken goes back into the box, before what has been typed since. */
+  #keepUnsent(text: string): void {
+    const typed = readDraft(this.id);
+    keepDraft(this.id, typed === '' || typed === text ? text : `${text}\n\n${typed}`);
   }
 
   async #create(run: Run): Promise<boolean> {
     try {
       const { id } = await this.api.createConversation();
       this.id = id;
+      keepOptions(id, this.options);
+      keepOptions(null, NO_OPTIONS);
       this.hooks.onCreated(this);
       return true;
     } catch (error) {
@@ -127,7 +143,7 @@ export class Conversation {
   #learnIds(user: Turn, turn: Turn, answer: Answer): void {
     user.id ??= answer.userMessageId;
     turn.id ??= answer.messageId;
-    this.hooks.onChanged();
+    this.hooks.onChanged(this, false);
   }
 
   /** An answer ended before a stream could say under which ids: it was stored, or its stop overtook the message. */
@@ -154,7 +170,7 @@ export class Conversation {
 
   #hooks() {
     return {
-      onClosed: () => this.hooks.onChanged(),
+      onClosed: () => this.hooks.onChanged(this, true),
       onGone: () => {
         this.detach();
         this.root = newRoot();
@@ -162,4 +178,9 @@ export class Conversation {
       },
     };
   }
+}
+
+/** Where a message goes: null is the root. Nothing is said of a turn whose id is not known: it may be stored or not. */
+function below(parent: Turn): { parent?: string | null } {
+  return parent.role === 'root' || parent.id !== null ? { parent: parent.id } : {};
 }

@@ -26,9 +26,12 @@ export function dropDraft(conversationId: string | null, sent: string): void {
   if (readDraft(conversationId) === sent) keepDraft(conversationId, '');
 }
 
+/** Also what was set for conversations: neither belongs to whoever signs in next. */
 export function wipeDrafts(): void {
   try {
-    for (const key of Object.keys(localStorage)) if (key.startsWith(PREFIX)) localStorage.removeItem(key);
+    for (const key of Object.keys(localStorage)) {
+      if (key.startsWith(PREFIX) || key.startsWith('options:')) localStorage.removeItem(key);
+    }
   } catch {
     // nothing is stored where nothing can be read
   }

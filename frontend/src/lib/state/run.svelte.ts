@@ -5,6 +5,7 @@ import { Connection, type LinkStatus, type Target } from '../stream/connection';
 import type { Env } from '../stream/env';
 import type { WireEvent } from '../stream/protocol';
 import type { Refusal } from '../stream/refusal';
+import { watchQueue } from './queue_watch';
 import { NEW_ANSWER, reduce, type Answer, type AnswerEvent } from './answer';
 
 export interface RunHooks {
@@ -42,7 +43,7 @@ export class Run {
     this.#hooks = hooks;
     this.#asked_ms = this.env.clock.now();
     this.#connection = new Connection(this.env, target, {
-      onResponseId: (id) => this.#dispatch({ kind: 'response_id', id }),
+      onResponseId: (id) => this.#onResponseId(id),
       onEvent: (event) => this.#onEvent(event, target.kind === 'post'),
       onStatus: (status) => (this.link = status),
       onReset: () => this.#dispatch({ kind: 'reset' }),
@@ -51,6 +52,7 @@ export class Run {
       onLogin: () => hooks.onLogin(),
     });
     void this.#connection.run();
+    if (target.kind === 'follow') this.#watchQueue(target.responseId);
   }
 
   async stop(): Promise<void> {
@@ -86,19 +88,29 @@ export class Run {
     this.#connection?.close();
   }
 
+  #onResponseId(id: string): void {
+    this.#dispatch({ kind: 'response_id', id });
+    this.#watchQueue(id);
+  }
+
+  /** Headers without an event: the answer has not begun, and only asking tells why. */
+  #watchQueue(id: string): void {
+    const isWaiting = () => this.latest.sequence === 0 && !this.latest.closed && this.link.kind !== 'closed';
+    void watchQueue(this.env, id, isWaiting, (queued) => this.#dispatch({ kind: 'queued', queued }));
+  }
+
   #onEvent(event: WireEvent, timed: boolean): void {
     const first = this.latest.text === '';
     if (event.type === 'ended') {
       const duration_ms = timed ? this.env.clock.now() - this.#asked_ms : null;
-      this.#close({ kind: 'wire', event }, { kind: 'timed', ttft_ms: null, duration_ms });
+      this.#close({ kind: 'wire', event, at_ms: this.env.clock.now() }, { kind: 'timed', ttft_ms: null, duration_ms });
       return;
     }
-    this.#dispatch({ kind: 'wire', event });
+    this.#dispatch({ kind: 'wire', event, at_ms: this.env.clock.now() });
     if (timed && first && this.latest.text !== '' && event.type === 'delta') {
       this.#dispatch({ kind: 'timed', ttft_ms: this.env.clock.now() - this.#asked_ms, duration_ms: null });
     }
   }
-
 
   #close(...events: AnswerEvent[]): void {
     for (const event of events) this.#dispatch(event);

@@ -1,9 +1,11 @@
 // Owns the tree of a conversation's messages and which path through it is shown. Talks to nobody.
 import type { StoredMessage, StoredResponse } from '../api';
 import type { Env } from '../stream/env';
+import { readOutput } from '../stream/items';
 import { readResponse, sequenceOfEventId } from '../stream/protocol';
 import { NEW_ANSWER, reduce, type Answer } from './answer';
 import { Run } from './run.svelte';
+import type { Step } from './steps';
 
 let nextKey = 1;
 
@@ -54,7 +56,7 @@ export function treeOf(messages: StoredMessage[], env: Env): Turn {
   for (const message of messages) {
     const parent = (message.parent !== null && byId.get(message.parent)) || root;
     const isUser = message.role === 'user';
-    const run = isUser ? null : new Run(env, storedAnswer(message));
+    const run = isUser ? null : new Run(env, storedAnswer(message, env.clock.now()));
     const turn = parent.add(new Turn(parent, isUser ? 'user' : 'assistant', isUser ? message.text : '', run));
     turn.id = message.id;
     byId.set(message.id, turn);
@@ -62,12 +64,18 @@ export function treeOf(messages: StoredMessage[], env: Env): Turn {
   return root;
 }
 
-export function storedAnswer({ id, text, response }: StoredMessage): Answer {
+export function storedAnswer({ id, text, response }: StoredMessage, now_ms: number): Answer {
   const base: Answer = { ...NEW_ANSWER, messageId: id, text, accepted: true };
   if (!response) return { ...base, closed: true, end: { state: 'completed', reason: '', finishReason: null, error: null } };
-  const known = { ...base, sequence: sequenceOfEventId(response.last_event_id) };
-  const answer = reduce(known, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
+  const known = { ...base, sequence: sequenceOfEventId(response.last_event_id), queued: response.state === 'queued' };
+  const answer = reduce({ ...known, steps: storedSteps(response, now_ms) }, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
   return { ...answer, closed: isEnded(response) };
+}
+
+/** When a step began that is still open, nobody wrote down; that the answer was asked for, the server knows. */
+function storedSteps(response: StoredResponse, now_ms: number): Step[] {
+  const asked_ms = response.age_ms == null ? null : now_ms - response.age_ms;
+  return readOutput(response.output).map((item) => ({ ...item, began_ms: item.done ? null : asked_ms, ended_ms: null }));
 }
 
 function isEnded(response: StoredResponse): boolean {

@@ -16,7 +16,7 @@ export type Target =
 export type LinkStatus =
   | { kind: 'connecting' }
   | { kind: 'live' }
-  | { kind: 'reconnecting'; attempt: number }
+  | { kind: 'reconnecting'; attempt: number; until_ms: number }
   | { kind: 'offline' }
   | { kind: 'waiting'; status: number; until_ms: number }
   | { kind: 'closed' };
@@ -201,10 +201,12 @@ export class Connection {
       return;
     }
     this.#attempt += 1;
+    const backoff = outcome.atOnce ? 0 : backoff_ms(this.#attempt, this.env.random);
+    const delay_ms = Math.max(backoff, outcome.atLeast_ms);
+    const until_ms = this.env.clock.now() + delay_ms;
     const online = this.env.network.isOnline();
-    this.sink.onStatus(online ? { kind: 'reconnecting', attempt: this.#attempt } : { kind: 'offline' });
-    const delay_ms = outcome.atOnce ? 0 : backoff_ms(this.#attempt, this.env.random);
-    await this.#sleep(Math.max(delay_ms, outcome.atLeast_ms), outcome.atLeast_ms === 0);
+    this.sink.onStatus(online ? { kind: 'reconnecting', attempt: this.#attempt, until_ms } : { kind: 'offline' });
+    await this.#sleep(delay_ms, outcome.atLeast_ms === 0);
   }
 
   #sleep(delay_ms: number, wakeable: boolean): Promise<void> {

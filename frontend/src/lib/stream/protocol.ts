@@ -1,4 +1,5 @@
 // Owns the words of a response stream: its event types and how one frame is read. Keeps no state.
+import { readItem, type OutputItem } from './items';
 
 export interface Usage {
   prompt_tokens: number | null;
@@ -43,6 +44,8 @@ export type WireEvent =
   | { type: 'progress'; sequence: number }
   | { type: 'delta'; sequence: number; text: string }
   | { type: 'text_done'; sequence: number; text: string }
+  | { type: 'item'; sequence: number; item: OutputItem }
+  | { type: 'item_delta'; sequence: number; index: number; text: string }
   | { type: 'continued'; sequence: number; attempt: number }
   | { type: 'ended'; sequence: number; response: ResponseObject };
 
@@ -78,11 +81,22 @@ function readEvent(body: Json): WireEvent | null {
       return { type: 'delta', sequence, text: text(body.delta) ?? '' };
     case 'response.output_text.done':
       return { type: 'text_done', sequence, text: text(body.text) ?? '' };
+    case 'response.output_item.added':
+    case 'response.output_item.done':
+      return itemEvent(body, sequence);
+    case 'response.reasoning_text.delta':
+    case 'response.function_call_arguments.delta':
+      return { type: 'item_delta', sequence, index: number(body.output_index) ?? -1, text: text(body.delta) ?? '' };
     case 'response.continued':
       return { type: 'continued', sequence, attempt: number(body.attempt) ?? 1 };
     default:
       return type.startsWith('response.') ? { type: 'progress', sequence } : null;
   }
+}
+
+function itemEvent(body: Json, sequence: number): WireEvent {
+  const item = readItem(body.item, body.output_index);
+  return item ? { type: 'item', sequence, item } : { type: 'progress', sequence };
 }
 
 export function readResponse(body: Json): ResponseObject {

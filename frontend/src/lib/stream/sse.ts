@@ -23,6 +23,7 @@ export function readEvents(
 ): EventReader {
   const reader = body.getReader();
   const decoder = new TextDecoder();
+  const withLineFeeds = lineFeeds();
   let stopped = false;
   const close = () => {
     stopped = true;
@@ -42,12 +43,22 @@ export function readEvents(
     while (!stopped) {
       const piece = await read(reader, clock, silence_ms, close);
       if (piece === null) return;
-      parser.feed(decoder.decode(piece, { stream: true }));
+      parser.feed(withLineFeeds(decoder.decode(piece, { stream: true })));
     }
     void drain(reader, clock, close);
   }
 
   return { finished: pump(), close };
+}
+
+/** Every line end as LF: the library waits behind a CR for its LF, but a CR ends its line, also as the last byte. */
+function lineFeeds(): (text: string) => string {
+  let afterReturn = false;
+  return (text) => {
+    const rest = afterReturn && text.startsWith('\n') ? text.slice(1) : text;
+    if (text !== '') afterReturn = text.endsWith('\r');
+    return rest.replace(/\r\n?/g, '\n');
+  };
 }
 
 /** The next bytes; null at the end of the body, be it a clean one, a broken one or that of our patience. */

@@ -1,0 +1,183 @@
+"""What the page says while an answer waits, is refused or comes back; nothing half-written is seen, nothing jumps."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.reading import eventually
+
+REFUSED = "Failed to load resource: the server responded with a status of"
+#: Everything whose unfinished form is ugly, in the order in which it could be seen.
+RICH = """\
+A **bold start** with `code`, *slant* and [the docs](https://docs.example/a_long/address?with=query) in it.
+
+![a picture](https://images.example/secret.png)
+
+| Lamp | Range |
+|:--|--:|
+| **Lindesnes** | 18.9 nm |
+
+A formula $x^2 + y$ in the line, and
+
+$$
+\\frac{a}{b}
+$$
+
+```python
+def light(height_m: float) -> float:
+    return 2.08 * height_m ** 0.5
+```
+
+- one
+- **two** and <b onclick=x>no tag</b>
+
+The end.
+"""
+#: Collects what must never be seen, and what of the messages moved up or down without being scrolled.
+WATCH = """
+(marks) => {
+  const found = (window.__flashes = []);
+  const shifts = (window.__shifts = []);
+  const log = document.querySelector('[data-testid=log]');
+  new PerformanceObserver((list) => {
+    for (const { sources } of list.getEntries()) {
+      for (const { node, previousRect, currentRect } of sources) {
+        // Columns get wider with their cells; up and down nothing moves.
+        if (Math.abs(previousRect.y - currentRect.y) > 1 && log.contains(node)) shifts.push(node.textContent);
+      }
+    }
+  }).observe({ type: 'layout-shift' });
+  new MutationObserver(() => {
+    const answer = [...document.querySelectorAll('[data-testid=message-assistant] [data-testid=markdown]')].at(-1);
+    if (!answer) return;
+    const copy = answer.cloneNode(true);
+    for (const code of copy.querySelectorAll('pre, .math')) code.remove();
+    for (const mark of marks) if (copy.textContent.includes(mark)) found.push([mark, copy.textContent.slice(-60)]);
+  }).observe(document.body, { childList: true, characterData: true, subtree: true });
+}
+"""
+MARKS = ["**", "`", "](", "[the", "![", "|", "$", "---", "\\frac", "https://images"]
+
+
+def pieces(text, chars):
+    return [{"text": text[start : start + chars]} for start in range(0, len(text), chars)]
+
+
+def refuse(page, status, code, retry_after_s, times=1):
+    headers = {"Retry-After": str(retry_after_s), "Content-Type": "application/json"}
+    body = json.dumps({"error": {"code": code, "message": "no room"}})
+    page.route("**/messages", lambda route: route.fulfill(status=status, headers=headers, body=body), times=times)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [(429, "rate_limited", r"Too many requests\. Trying again in [1-3] s"),
+     (503, "overloaded", r"The server is busy\. Trying again in [1-3] s")],
+)  # fmt: skip
+def test_a_refusal_for_now_counts_down_and_is_tried_again_under_one_key(chat, status, code, words):
+    chat.watch.allow(REFUSED)
+    refuse(chat.page, status, code, 3)
+    keys = []
+    chat.page.on("request", lambda request: keys.append(request.headers.get("idempotency-key")))
+    chat.play(outputs=[{"text": "in the end"}])
+    expect(chat.page.get_by_test_id("status-text")).to_have_text(re.compile(words))
+    seen = chat.page.get_by_test_id("status-text").text_content()
+    expect(chat.page.get_by_test_id("status-text")).not_to_have_text(seen)
+    chat.ends()
+    assert chat.text == "in the end"
+    sent = [key for key in keys if key]
+    assert len(sent) == 2
+    assert len(set(sent)) == 1
+
+
+def test_a_refusal_for_long_is_told_and_stop_ends_the_waiting(chat):
+    chat.watch.allow(REFUSED)
+    refuse(chat.page, 429, "over_quota", 4000)
+    chat.play(outputs=[{"text": "later"}])
+    chat.ends("rejected")
+    expect(chat.error_card).to_contain_text("Too many requests")
+    refuse(chat.page, 503, "overloaded", 60)
+    chat.newest.get_by_test_id("retry").click()
+    expect(chat.page.get_by_test_id("status-text")).to_have_text(re.compile(r"again in [56]\d s"))
+    chat.stop.click()
+    chat.ends("cancelled")
+    chat.newest.get_by_test_id("regenerate").click()
+    chat.ends()
+    assert chat.text == "later"
+
+
+@pytest.fixture
+def narrow(site, person):
+    """A model that answers one at a time."""
+    site.manage("add_engine", "--kind", "scripted", "--model", "narrow", "--name", "narrow", "--slots", "1",
+                "--context", "100000")  # fmt: skip
+    eventually(lambda: "narrow" in person("bea").get("/api/models").text)
+    return "narrow"
+
+
+def test_an_answer_that_waits_for_an_engine_says_so_and_then_begins(open_chat, narrow):
+    first, second = open_chat("bea"), open_chat("carl")
+    for chat in (first, second):
+        chat.choose(narrow)
+    first.play(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
+    first.writes(10)
+    second.play(outputs=[{"text": "my turn"}])
+    expect(second.page.get_by_test_id("status-text")).to_have_text("Waiting in the queue…")
+    second.reload()
+    expect(second.page.get_by_test_id("status-text")).to_have_text("Waiting in the queue…")
+    first.stop.click()
+    first.ends("cancelled")
+    second.ends()
+    assert second.text == "my turn"
+
+
+def test_a_session_that_ends_amid_an_answer_leads_to_the_login_and_back_to_the_answer(site, open_chat, person):
+    chat = open_chat("emil")
+    chat.watch.allow("status of 401")
+    chat.play(outputs=[{"text": f"w{i} "} for i in range(250)], delay_s=0.02)
+    chat.writes(30)
+    path = chat.path
+    chat.composer.fill("my next question")
+    chat.page.context.clear_cookies(name="sessionid")
+    chat.page.evaluate("dispatchEvent(new Event('offline')), dispatchEvent(new Event('online'))")
+    expect(chat.page).to_have_url(re.compile(r"/login/\?next=%2Fc%2F"))
+    chat.page.context.new_page().goto(site.url + site.manage("login_link", "emil"))
+    chat.open(path)
+    expect(chat.composer).to_have_value("my next question")
+    chat.ends()
+    assert chat.text == " ".join(f"w{i}" for i in range(250))
+
+
+@pytest.mark.parametrize("chars", [1, 3])
+def test_nothing_half_written_is_ever_seen_and_nothing_jumps(chat, chars):
+    chat.play(outputs=pieces(RICH, chars), first_delay_s=0.7, delay_s=0.012)
+    expect(chat.page.get_by_test_id("status-text")).to_have_text("Connecting…")
+    chat.page.evaluate(WATCH, MARKS)
+    chat.ends()
+    assert chat.page.evaluate("window.__flashes") == []
+    assert chat.page.evaluate("window.__shifts") == []
+    expect(chat.markdown.locator("math")).to_have_count(2)
+    expect(chat.markdown.locator("table")).to_have_count(1)
+    assert "<b onclick=x>no tag</b>" in chat.text
+    assert len(chat.probe("paints")) > 20
+
+
+def test_a_selection_in_a_growing_answer_survives(chat):
+    chat.play(
+        outputs=[{"text": "The first words stay selected.\n\n"}, *pieces("more and more text " * 60, 6)], delay_s=0.015
+    )
+    chat.until("() => document.querySelector('[data-testid=markdown] p')?.textContent.length > 20")
+    chat.page.evaluate("getSelection().selectAllChildren(document.querySelector('[data-testid=markdown] p'))")
+    chat.ends()
+    assert chat.page.evaluate("getSelection().toString()") == "The first words stay selected."
+
+
+def test_a_title_is_marked_when_an_answer_ends_while_nobody_looks(chat):
+    chat.page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true, configurable: true })")
+    chat.play(outputs=[{"text": "done"}])
+    chat.ends()
+    expect(chat.page).to_have_title(re.compile("^● "))
+    chat.page.evaluate("delete document.hidden, document.dispatchEvent(new Event('visibilitychange'))")
+    expect(chat.page).to_have_title(re.compile("^(?!●)"))
