@@ -1,5 +1,5 @@
 # Owns the commands that a person types; what they do stands in deploy/setup. Settings come from the environment.
-.PHONY: run test check bench drill test-core bench-core mutants clean
+.PHONY: run test check bench bench-page drill test-core bench-core mutants clean
 
 # ARGS go on to pytest or the bench: make test ARGS="tests/setup -k gguf"
 GO = @exec sh deploy/setup/start.sh $@ $(ARGS)
@@ -11,6 +11,8 @@ test:
 check:
 	$(GO)
 bench:
+	$(GO)
+bench-page:
 	$(GO)
 test-core:
 	$(GO)

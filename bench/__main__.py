@@ -1,96 +1,96 @@
-"""Owns the order of a run: sides up, warm, idle streams, then interleaved rounds; tables, document, exit code."""
+"""Owns a run: which parts, one after the other, each bounded in time; then tables, document, exit code."""
 
 import argparse
 import asyncio
-import contextlib
 import json
 import signal
 import sys
 import tempfile
+import time
+from collections.abc import Collection
 from pathlib import Path
 
 import uvloop
 
-from bench.budgets import BUDGETS, FEW, MANY
-from bench.engine import EngineHandle, engine
-from bench.measure import measure_idle, measure_load
-from bench.preparing import allow_many_sockets, said_by, say, warm
+from bench.budgets import of_parts
+from bench.measure import Measure
+from bench.parts import PARTS, Part
+from bench.preparing import allow_many_sockets, say
 from bench.processes import ROOT, StartError
 from bench.results import Results
-from bench.sides import BARE, OURS, Side, bare, direct, nginx, ours
+from bench.sides import OURS
+from bench.stage import Stage, stage
 from bench.table import document, tables
-
-RUN_TIMEOUT_S = 420
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds at 200 streams; one less at 50")
-    parser.add_argument("--tokens", type=int, default=150, help="tokens of each stream (25 a second)")
-    parser.add_argument("--without-ours", action="store_true", help="try the bench itself: no site, no budgets")
+    about = "\n".join(f"  {part.name:<11} {part.about}" for part in PARTS)
+    names = [part.name for part in PARTS]
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=f"What a stream costs us. Parts:\n{about}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="PART", help="these parts alone")
+    parser.add_argument("--rounds", type=int, default=2, help="latency: rounds at 200 streams; one less at 50")
+    parser.add_argument("--tokens", type=int, default=150, help="latency: tokens of each stream (25 a second)")
     parser.add_argument("--engine", type=Path, default=ROOT / "tests" / "fault_engine.py")
-    parser.add_argument("--output", type=Path, default=ROOT / "var" / "bench.json")
+    parser.add_argument("--json", "--output", type=Path, nargs="?", const=ROOT / "var" / "bench.json", metavar="FILE")
     return parser.parse_args()
 
 
-async def measure_all(sides: list[Side], running_engine: EngineHandle, options: argparse.Namespace) -> Results:
-    results = Results()
-    for side in sides:
-        say(f"warming {side.name}")
-        await warm(side)
-    for side in judged(sides):
-        say(f"idle streams: {side.name}")
-        results.idles.append(await measure_idle(side, running_engine, streams=MANY))
-    for streams, rounds in ((FEW, max(1, options.rounds - 1)), (MANY, options.rounds)):
-        for number in range(rounds):
-            for side in sides if number == 0 else judged(sides):
-                say(f"{streams} streams, round {number + 1} of {rounds}: {side.name}")
-                measure = await measure_load(side, running_engine, streams=streams, tokens=options.tokens)
-                results.loads.append(measure)
-                if measure.failures:
-                    say(f"{len(measure.failures)} failed: {measure.failures[0]}\n{said_by(side)}")
-    return results
-
-
-def judged(sides: list[Side]) -> list[Side]:
-    """The sides that are held against each other; the rest only show where the floor is, and once is enough."""
-    return [side for side in sides if side.name in (OURS, BARE)]
-
-
-async def run(options: argparse.Namespace) -> Results:
+async def run(options: argparse.Namespace, results: Results) -> None:
     stop = asyncio.current_task()
     assert stop is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.cancel)
-    async with asyncio.timeout(RUN_TIMEOUT_S), contextlib.AsyncExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        running_engine = await stack.enter_async_context(engine(options.engine, directory))
-        sides = [] if options.without_ours else [await stack.enter_async_context(ours(running_engine, directory))]
-        sides.append(await stack.enter_async_context(bare(running_engine, directory)))
-        passing = await stack.enter_async_context(nginx(running_engine, directory))
-        if passing is None:
-            say("no nginx on this machine: that side is left out")
-        else:
-            sides.append(passing)
-        return await measure_all([*sides, direct(running_engine)], running_engine, options)
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        async with stage(options.engine, Path(directory), rounds=options.rounds, tokens=options.tokens) as set_up:
+            for part in PARTS:
+                if part.name in options.only:
+                    await measure(part, set_up, results.measures)
+
+
+async def measure(part: Part, set_up: Stage, measures: list[Measure]) -> None:
+    """A part that fails takes no other with it: it counts as a failure, and its budgets are missing."""
+    say(f"{part.name}: {part.about}")
+    began_s = time.monotonic()
+    try:
+        async with asyncio.timeout(part.timeout_s):
+            async for one in part.measure(set_up):
+                measures.append(one)  # noqa: PERF401 - what was measured before a failure stays
+    except (StartError, TimeoutError, OSError) as error:
+        why = f"{part.name}: {str(error) or f'took longer than {part.timeout_s:.0f} s'}"
+        say(why)
+        measures.append(Measure(part.name, "not measured to its end", OURS, {}, (why,)))
+    say(f"{part.name}: {time.monotonic() - began_s:.0f} s")
+
+
+def report(results: Results, parts: Collection[str], output: Path | None) -> int:
+    budgets = of_parts(parts)
+    print(tables(results, budgets))
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(document(results, budgets), indent=1) + "\n", encoding="utf-8")
+    missed = [budget for budget in budgets if budget.verdict(results) in ("broken", "missing")]
+    for budget in missed:
+        say(f"missed: {budget.part}: {budget.name}")
+    return int(bool(missed))
 
 
 def main() -> int:
     options = arguments()
     allow_many_sockets()
+    results = Results()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            results = runner.run(run(options))
-    except (StartError, TimeoutError) as error:
-        say(f"bench: {error or 'took too long'}")
+            runner.run(run(options, results))
+    except StartError as error:
+        say(f"bench: {error}")
         return 2
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("bench: stopped")
         return 130
-    print(tables(results))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(document(results), indent=1) + "\n", encoding="utf-8")
-    broken = [budget for budget in BUDGETS if budget.verdict(results) in ("broken", "missing")]
-    return 0 if options.without_ours else int(bool(broken))
+    return report(results, options.only, options.json)
 
 
 if __name__ == "__main__":

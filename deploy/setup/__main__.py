@@ -13,6 +13,7 @@ from deploy.setup.places import PYTHON, ROOT, VENV
 REQUIREMENTS = {
     "run": ("requirements.txt",),
     "bench": ("requirements.txt", "requirements-dev.txt"),
+    "bench-page": ("requirements.txt", "requirements-dev.txt"),
     "check": ("requirements.txt", "requirements-dev.txt"),
     "drill": ("requirements.txt", "requirements-dev.txt"),
     "test": ("requirements.txt", "requirements-dev.txt"),
@@ -57,6 +58,7 @@ def _carry_out(command: str, args: Sequence[str]) -> int:
     commands = {
         "test": suites.test,
         "bench": suites.bench,
+        "bench-page": suites.bench_page,
         "drill": suites.drill,
         "test-core": core.test,
         "bench-core": core.bench,

@@ -1,4 +1,4 @@
-"""Owns `make test`, `bench` and `drill`: their set-up and the commands that run them. They are in tests/, bench/."""
+"""Owns `make test`, `bench`, `bench-page` and `drill`: their set-up, and the commands in tests/ and bench/ they run."""
 
 import os
 import subprocess
@@ -23,6 +23,10 @@ def test(args: Sequence[str]) -> int:
 
 def bench(args: Sequence[str]) -> int:
     return _call([str(PYTHON), "-m", "bench", *args], ROOT, _set_up())
+
+
+def bench_page(args: Sequence[str]) -> int:
+    return _call([str(PYTHON), "-m", "bench.page", *args], ROOT, _set_up())
 
 
 def drill(args: Sequence[str]) -> NoReturn:

@@ -76,6 +76,18 @@ def test_the_model_sees_the_thread_so_far(site, page):
     assert page.get("/api/conversations").json()["data"][0]["title"] == "first question"
 
 
+def test_a_message_with_no_parent_stands_beside_the_first_one(page):
+    chat = conversation(page)
+    ask(page, chat, "first question", max_tokens=4)
+    ask(page, chat, "the first question, changed", max_tokens=4, parent=None)
+    ask(page, chat, "below the newest", max_tokens=4)
+    questions = [message for message in thread(page, chat) if message["role"] == "user"]
+    answers = [message for message in thread(page, chat) if message["role"] == "assistant"]
+    assert [question["parent"] for question in questions] == [None, None, answers[1]["id"]]
+    prompts = [answer["response"]["usage"]["prompt_tokens"] for answer in answers]
+    assert prompts[2] > prompts[1] + 4
+
+
 def test_a_new_message_stops_the_running_answer_first(site, page):
     chat = conversation(page)
     with closing(site.page("ann")) as other:
