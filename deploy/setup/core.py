@@ -17,14 +17,21 @@ KILLED_AT_LEAST = 0.95
 MUTATED = ("holdback", "stop_automaton", "detokenizer", "sse_parser", "end_state")
 TESTS = ("holdback", "detokenizer", "sse_parser", "end_state")
 COPIED = ("streaming/__init__.py", "streaming/protocol", "tests/__init__.py", "tests/protocol", "tests/cases", "docs")
+#: The core's tests need no plugin but this one; those of Django, the browser and the judges take longer than the tests.
+PLUGINS = ("-p", "_hypothesis_pytestplugin")
+NO_OTHERS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+ON_ALL_CORES = ("-p", "xdist.plugin", "--numprocesses", "logical", "--dist", "worksteal")
 #: A mutant that never ends was noticed as well.
 NOTICED = frozenset({"killed", "timeout", "segfault"})
 _RESULT = re.compile(r"^\s*(?P<mutant>streaming\.protocol\.(?P<module>\w+)\.\S+): (?P<verdict>.+)$", re.MULTILINE)
 
 
 def test(args: Sequence[str]) -> int:
-    """tests/protocol without Django; fails if they leave a branch out. HYPOTHESIS_PROFILE=thorough tries harder."""
-    return _python("coverage", "run", "-m", "pytest", "tests/protocol", *args) or _python("coverage", "report")
+    """tests/protocol without Django; fails if they leave a branch out. HYPOTHESIS_PROFILE=thorough: its laws alone."""
+    if os.environ.get("HYPOTHESIS_PROFILE") == "thorough":
+        return _python("pytest", *PLUGINS, *ON_ALL_CORES, "tests/protocol", "-m", "hypothesis", *args)
+    tested = _python("coverage", "run", "-m", "pytest", *PLUGINS, "tests/protocol", *args)
+    return tested or _python("coverage", "report")
 
 
 def bench(args: Sequence[str]) -> int:
@@ -68,6 +75,7 @@ def _copy() -> None:
             shutil.copy(source, target)
     settings = {
         "source_paths": [f"streaming/protocol/{module}.py" for module in MUTATED],
+        "pytest_add_cli_args": PLUGINS,
         "pytest_add_cli_args_test_selection": [f"tests/protocol/test_{name}.py" for name in TESTS],
         "also_copy": ["streaming", "tests", "docs"],
     }
@@ -77,7 +85,8 @@ def _copy() -> None:
 
 def _mutmut(*args: str, quiet: bool = False) -> str:
     argv = [str(PYTHON), "-W", "ignore", "-m", "mutmut", *args]
-    done = subprocess.run(argv, cwd=WORK, text=True, stdout=subprocess.PIPE if quiet else None, check=False)
+    stdout = subprocess.PIPE if quiet else None
+    done = subprocess.run(argv, cwd=WORK, env=os.environ | NO_OTHERS, text=True, stdout=stdout, check=False)
     return done.stdout or ""
 
 
@@ -85,4 +94,4 @@ def _python(module: str, *args: str) -> int:
     Path(ROOT, "var").mkdir(exist_ok=True)
     sys.stdout.flush()
     argv = [str(PYTHON), "-m", module, *args]
-    return abs(subprocess.run(argv, cwd=ROOT, env=dict(os.environ), check=False).returncode)
+    return abs(subprocess.run(argv, cwd=ROOT, env=os.environ | NO_OTHERS, check=False).returncode)

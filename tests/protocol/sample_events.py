@@ -1,16 +1,27 @@
 """Owns sample logs and how encoded bytes are read back, for the tests of the dialects."""
 
+import functools
 import json
-
-from hypothesis import strategies as st
+from typing import NamedTuple
 
 from streaming.protocol.dialects import Head, encoder_for
 from streaming.protocol.end_state import decide
 from streaming.protocol.engine_output import ToolFragment
-from streaming.protocol.events import CONTINUED, ENDED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Event
+from streaming.protocol.events import (
+    CONTINUED,
+    DELTAS,
+    ENDED,
+    REASONING,
+    REFUSAL,
+    STARTED,
+    TEXT,
+    TOOL_CALL,
+    Event,
+)
 from streaming.protocol.sse_parser import SSEParser
 from streaming.protocol.tool_calls import ToolCalls
 from streaming.protocol.usage import Usage
+from tests.protocol.tape import inputs
 
 HEAD = Head("resp_01JX0000000000000000000000", "demo", 1_700_000_000)
 HEAD_USAGE = Head("resp_01JX0000000000000000000000", "demo", 1_700_000_000, include_usage=True)
@@ -38,32 +49,29 @@ STOP = {"stop_ms": 12.5, "generated": 6, "sent": 5, "tokens_after_stop": 1, "abo
 
 
 def log(texts, end="stop", continued_after=None):
-    """A whole log: started, the texts, maybe a continuation by another epoch, the end."""
-    events, epoch = [Event(1, 1, STARTED, {})], 1
-    for index, text in enumerate(texts):
+    """A whole log: started, the texts, maybe a continuation by another epoch after so many of them, the end."""
+    return log_of_kinds([(TEXT, text) for text in texts], end, continued_after=continued_after)
+
+
+def log_of_kinds(steps, end="stop", natural=True, continued_after=None):
+    """A whole log of (kind, text) and of (kind, number of a call, its arguments' next piece), and its calls' ends."""
+    calls, drafts = ToolCalls(), []
+    for index, (kind, *what) in enumerate(steps):
         if index == continued_after:
-            epoch = 2
-            events.append(Event(len(events) + 1, epoch, CONTINUED, {"attempt": 2, "reason": "relay_lost"}))
-        events.append(Event(len(events) + 1, epoch, TEXT, {"text": text}, (index,), 1))
+            drafts.append((CONTINUED, {"attempt": 2, "reason": "relay_lost"}))
+        if kind == TOOL_CALL:
+            drafts.append((kind, calls.take(ToolFragment(what[0], None, f"f{what[0]}", what[1]))))
+        else:
+            drafts.append((kind, {"text": what[0]}))
+    drafts += [(TOOL_CALL, payload) for payload in (calls.complete_all() if natural else [])]
+    events, epoch = [Event(1, 1, STARTED, {})], 1
+    for kind, payload in drafts:
+        epoch += kind == CONTINUED
+        if payload is not None:
+            ids = (len(events),) if kind in DELTAS else ()
+            events.append(Event(len(events) + 1, epoch, kind, payload, ids, 0 if kind == CONTINUED else 1))
     stop = STOP if ENDS[end].end_state == "cancelled" else None
     events.append(Event(len(events) + 1, epoch, ENDED, ENDS[end].to_payload(USAGE, stop)))
-    return events
-
-
-def log_of_kinds(steps, end="stop", natural=True):
-    """A whole log of (kind, text) and of (kind, number of a call, its arguments' next piece), and its calls' ends."""
-    events, calls = [Event(1, 1, STARTED, {})], ToolCalls()
-    payloads = []
-    for kind, *what in steps:
-        if kind == TOOL_CALL:
-            payloads.append((kind, calls.take(ToolFragment(what[0], None, f"f{what[0]}", what[1]))))
-        else:
-            payloads.append((kind, {"text": what[0]}))
-    payloads += [(TOOL_CALL, payload) for payload in (calls.complete_all() if natural else [])]
-    for kind, payload in payloads:
-        if payload is not None:
-            events.append(Event(len(events) + 1, 1, kind, payload, (), 1))
-    events.append(Event(len(events) + 1, 1, ENDED, ENDS[end].to_payload(USAGE)))
     return events
 
 
@@ -78,30 +86,42 @@ def encoded(dialect, events, sizes=(1,), head=HEAD, encoder=None):
     return raw
 
 
+@functools.lru_cache(maxsize=4096)
+def _frame(block):
+    [event] = SSEParser().feed(block + b"\n\n")
+    data = event.data if event.data == "[DONE]" else json.loads(event.data)
+    return event.event, data, event.id or None
+
+
 def parsed(raw):
-    """(event, data as JSON or text, id or None when the frame itself has none) of every frame."""
-    frames = []
-    for block in raw.split(b"\n\n")[:-1]:
-        [event] = SSEParser().feed(block + b"\n\n")
-        data = event.data if event.data == "[DONE]" else json.loads(event.data)
-        frames.append((event.event, data, event.id or None))
-    assert len(frames) == len(SSEParser().feed(raw))
-    return frames
+    """(event, data as JSON or text, id or None when the frame itself has none) of every frame.
+
+    Each block must be exactly one event. Equal frames are one object, which nobody may change.
+    """
+    *blocks, rest = raw.split(b"\n\n")
+    assert rest == b""
+    return [_frame(block) for block in blocks]
 
 
-logs = st.builds(
-    log,
-    st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5), max_size=6),
-    st.sampled_from(list(ENDS)),
-    st.one_of(st.none(), st.integers(0, 5)),
-)
-batch_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=3)
+class Case(NamedTuple):
+    """A log of every kind, and how many events come in each batch to a connection and to the one that resumes it."""
 
-steps = st.one_of(
-    st.tuples(
-        st.sampled_from([TEXT, REASONING, REFUSAL]),
-        st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4),
-    ),
-    st.tuples(st.just(TOOL_CALL), st.integers(0, 2), st.sampled_from(["{", "}", '"a": 1', "", "é"])),
-)
-logs_of_kinds = st.builds(log_of_kinds, st.lists(steps, max_size=10), st.sampled_from(list(ENDS)), st.booleans())
+    events: list[Event]
+    sizes: list[int]
+    replay_sizes: list[int]
+
+
+def _step(tape):
+    kind = tape.of([TEXT, TEXT, REASONING, REFUSAL, TOOL_CALL, TOOL_CALL])
+    if kind == TOOL_CALL:
+        return kind, tape.below(3), tape.of(["", "{", "}", '"a": 1', "é"])
+    return kind, tape.any_text(4, at_least=1)
+
+
+def _case(tape):
+    sizes, replay_sizes = (tape.many(lambda: 1 + tape.below(4), 3, at_least=1) for _ in range(2))
+    end, natural, continued_after = tape.of(list(ENDS)), not tape.flag(), tape.of([None, 0, 1, 2, 3, 5])
+    return Case(log_of_kinds(tape.many(lambda: _step(tape), 10), end, natural, continued_after), sizes, replay_sizes)
+
+
+cases = inputs(96, _case)

@@ -4,16 +4,16 @@ import functools
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.protocol.block_list import BlockList
 from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.engine_output import EngineOutput, ToolFragment
 from streaming.protocol.events import CONTINUED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Draft, Event, merge
-from streaming.protocol.markers import FORMATS
+from streaming.protocol.markers import FORMATS, spelled
 from streaming.protocol.output_filter import Ruling
 from streaming.protocol.response_stream import ResponseStream
 from tests.protocol import vocabularies
+from tests.protocol.tape import inputs
 
 WORDS = ["<think>", "</think>\n", "<tool_call>", "</tool_call>", '{"name": "f", "argu', 'ments": {"a"', ": 1}}", " the"]
 WORDS += ["STOP", "ST", "OP", "</thi", "nk>ok", "a</think>b<tool_call>", "☕", "secret", "}; {"]
@@ -249,23 +249,27 @@ def numbered(drafts, size):
     return stored
 
 
-token_ids = st.lists(
-    st.sampled_from([256 + n for n in range(len(WORDS))]) | st.sampled_from([*b'ab<>{}"; \n', 0xE2, 0x98, 0x95]),
-    max_size=16,
-)
-options_of = st.fixed_dictionaries(
-    {
-        "markers": st.sampled_from(list(FORMATS.values())),
-        "stops": st.lists(st.sampled_from(["STOP", "a", "☕", "</", "OP th"]), max_size=2),
-        "min_tokens": st.sampled_from([0, 0, 3]),
-        "max_tokens": st.sampled_from([None, None, 5]),
-        "output_filter": st.sampled_from([None, BlockList(["secret", "the a"]), BlockList(["ok"], ends=True)]),
+LIKELY = [*[256 + n for n in range(len(WORDS))] * 2, *b'ab<>{}"; \n', 0xE2, 0x98, 0x95]
+FILTERS = [None, BlockList(["secret", "the a"]), BlockList(["ok"], ends=True)]
+
+
+def ids_on(tape):
+    return tape.many(lambda: tape.of(LIKELY), 16)
+
+
+def options_on(tape):
+    return {
+        "markers": tape.of(list(FORMATS.values())),
+        "stops": tape.many(lambda: tape.of(["STOP", "a", "☕", "</", "OP th"]), 2),
+        "min_tokens": tape.of([0, 0, 3]),
+        "max_tokens": tape.of([None, None, 5]),
+        "output_filter": tape.of(FILTERS),
     }
-)
 
 
-@given(token_ids, options_of, st.integers(1, 3))
-def test_for_every_cut_the_rebuilt_stream_goes_on_as_the_undisturbed_one(ids, options, commit_size):
+@given(inputs(32, lambda tape: (1 + tape.below(3), options_on(tape), ids_on(tape))))
+def test_for_every_cut_the_rebuilt_stream_goes_on_as_the_undisturbed_one(case):
+    commit_size, options, ids = case
     undisturbed = stream_of_ids(**options)
     drafts = [draft for output in of_ids(ids) for draft in undisturbed.feed(output)]
     final = undisturbed.flush(natural=True)
@@ -312,8 +316,10 @@ def stream_of_ids_rebuilt(stored, options):
     return ResponseStream.rebuild(stored, detokenizer=Detokenizer(vocabulary(), b"a"), **options)
 
 
-@given(token_ids, options_of, st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_how_ids_arrive_changes_nothing_that_is_seen(ids, options, sizes):
+@given(inputs(32, lambda tape: (tape.many(lambda: 1 + tape.below(4), 4, 1), options_on(tape), ids_on(tape))))
+def test_how_ids_arrive_changes_nothing_that_is_seen(case):
+    sizes, options, ids = case
+
     def once(outputs):
         stream = stream_of_ids(**options)
         drafts = run(stream, outputs)
@@ -332,32 +338,30 @@ def test_how_ids_arrive_changes_nothing_that_is_seen(ids, options, sizes):
 
 
 @pytest.mark.parametrize("markers", ["think+hermes", "hermes", "llama3"])
-@given(cut=st.integers(0, 20), ends=st.booleans())
-def test_an_answer_of_text_goes_on_from_what_was_shown(markers, cut, ends):
-    """As an engine does that is given what was shown: it writes on exactly there."""
+@pytest.mark.parametrize("output_filter", [None, BlockList(["zzz"])])
+def test_an_answer_of_text_goes_on_from_what_was_shown(markers, output_filter):
+    """At every cut, as an engine does that is given what was shown: it writes on exactly there."""
     call = '{"name": "f", "arguments": {"a": [1, "}"]}}'
     written = {
         "think+hermes": f"<think>\nso STOP\n</think>\n\nok <tool_call>\n{call}\n</tool_call>\n",
         "hermes": f"ok <tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>\n",
         "llama3": f"{call}; {call.replace('f', 'g', 1)}; ",
     }[markers]
-    options = {"markers": FORMATS[markers], "stops": ["STOP"], "output_filter": BlockList(["zzz"]) if ends else None}
+    options = {"markers": FORMATS[markers], "stops": ["STOP"], "output_filter": output_filter}
     undisturbed = ResponseStream(detokenizer=None, **options)
     drafts = [draft for output in of_text(*written) for draft in undisturbed.feed(output)]
     whole = seen([*drafts, *undisturbed.flush(natural=True)])
-    stored = numbered(drafts, 1)[: cut + 1]
-    rebuilt = ResponseStream.rebuild(stored, detokenizer=None, **options)
-    later = []
-    before = [Draft(event.kind, event.payload) for event in stored[1:]]
-    rest = rest_of(written, markers, before)
-    later = run(rebuilt, of_text(*rest))
-    assert seen([*before, *later]) == whole
+    events = numbered(drafts, 1)
+    for cut in range(1, len(events) + 1):
+        stored = events[:cut]
+        rebuilt = ResponseStream.rebuild(stored, detokenizer=None, **options)
+        before = [Draft(event.kind, event.payload) for event in stored[1:]]
+        later = run(rebuilt, of_text(*rest_of(written, markers, before)))
+        assert seen([*before, *later]) == whole
 
 
 def rest_of(written, markers, before):
     """What an undisturbed writer still has to write after these events."""
-    from streaming.protocol.markers import spelled
-
     shown = spelled(FORMATS[markers], before)
     canonical = written.replace('"arguments"', '"parameters"') if markers == "llama3" else written
     assert canonical.startswith(shown.rstrip()), (canonical, shown)

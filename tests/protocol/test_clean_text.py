@@ -2,11 +2,18 @@
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.protocol.clean_text import CleanText
+from tests.protocol.tape import inputs
 
-any_text = st.text(st.one_of(st.sampled_from("a\0\ud83d\ude00\ud800\udfff😀é"), st.characters()), max_size=8)
+SURROGATES = "\ud83d\ude00\ud800\udfff"
+
+
+def pieces_on(tape):
+    def character():
+        return tape.of("a\0😀é" + SURROGATES * 2) if tape.flag() else tape.character()
+
+    return tape.many(lambda: "".join(tape.many(character, 8)), 8)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +34,7 @@ def test_pairs_are_joined_and_what_stays_alone_is_replaced(pieces, shown):
     assert [*map(clean.push, pieces), clean.flush()] == shown
 
 
-@given(st.lists(any_text, max_size=8))
+@given(inputs(96, pieces_on))
 def test_any_pieces_come_out_storable_and_equal_to_the_whole(pieces):
     clean = CleanText()
     text = "".join([*map(clean.push, pieces), clean.flush()])

@@ -4,10 +4,11 @@ import functools
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from tokenizers import AddedToken
 
 from streaming.protocol.detokenizer import MAX_PENDING_TOKENS, REPLACEMENT, Detokenizer
 from tests.protocol import vocabularies
+from tests.protocol.tape import inputs
 from tests.protocol.vocabularies import CORPORA, ENGLISH, SPECIAL
 
 KINDS = {
@@ -106,6 +107,13 @@ def test_special_tokens_are_skipped_or_shown_as_asked():
     assert "".join(streamed(tokenizer, [], ids)) == "The chai"
     shown = Detokenizer(tokenizer, [], skip_special_tokens=False)
     assert shown.step(ids) + shown.flush() == f"The{SPECIAL} chai"
+
+
+def test_added_tokens_that_are_not_special_are_text_and_stay():
+    tokenizer = vocabularies.metaspace_only()
+    tokenizer.add_tokens([AddedToken("<tool_call>", special=False)])
+    ids = [tokenizer.token_to_id(piece) for piece in ("▁The", "<tool_call>", SPECIAL, "▁chai")]
+    assert "".join(streamed(tokenizer, [], ids)) == tokenizer.decode(ids) == "The<tool_call> chai"
 
 
 def test_a_flood_of_special_and_unknown_ids_waits_for_nothing_and_loses_no_space():
@@ -224,15 +232,28 @@ def test_an_id_that_is_no_id_is_an_error_not_a_replacement():
         Detokenizer(vocabularies.all_bytes(), b"a").push(-1)
 
 
-byte_ids = st.one_of(
-    st.integers(0, 266),
-    st.sampled_from([0xF0, 0x9F, 0x98, 0x80, 0xE2, 0x82, 0xAC, 0xFF, 0xC3, 0xA9, *range(256, 266)]),
-    st.integers(256, 266),
-)
+#: Bytes that begin, go on with and end characters, and words, among them those that cross.
+LIKELY = [0xF0, 0x9F, 0x98, 0x80, 0xE2, 0x82, 0xAC, 0xFF, 0xC3, 0xA9, *range(256, 266)]
 
 
-@given(st.lists(byte_ids, max_size=60), st.lists(byte_ids, max_size=6))
-def test_any_ids_of_a_byte_level_vocabulary_equal_the_whole_decode_with_bounded_pending(ids, prompt_tail):
+#: Nothing that completes a character for long.
+OPEN = [0xF0, 0x9F, 0xE2, 0xFF, *range(260, 266)]
+
+
+def byte_ids(tape, at_most=60):
+    """Any, likely, whole words, or only what stays open: each alone, or mixed."""
+    kinds = [lambda: tape.below(267), lambda: tape.of(LIKELY), lambda: 256 + tape.below(11), lambda: tape.of(OPEN)]
+    mixed = tape.of([kinds, kinds[:3], [kinds[1]], [kinds[3]], [kinds[3], kinds[3], kinds[1]]])
+
+    def one():
+        return tape.of(mixed)()
+
+    return tape.many(one, at_most)
+
+
+@given(inputs(128, lambda tape: (byte_ids(tape, 6), byte_ids(tape))))
+def test_any_ids_of_a_byte_level_vocabulary_equal_the_whole_decode_with_bounded_pending(case):
+    prompt_tail, ids = case
     tokenizer = with_bytes()
     detokenizer = Detokenizer(tokenizer, [*prompt_tail, 256])
     shown = ""
@@ -245,8 +266,9 @@ def test_any_ids_of_a_byte_level_vocabulary_equal_the_whole_decode_with_bounded_
     assert shown.endswith(REPLACEMENT) == whole.endswith(REPLACEMENT)
 
 
-@given(st.text(max_size=40), st.text(max_size=10), st.sampled_from(list(KINDS)))
-def test_any_text_comes_back_from_any_vocabulary(text, prompt, kind):
+@given(inputs(96, lambda tape: (tape.of(list(KINDS)), tape.any_text(10), tape.any_text(40))))
+def test_any_text_comes_back_from_any_vocabulary(case):
+    kind, prompt, text = case
     tokenizer = KINDS[kind]()
     prompt_ids = tokenizer.encode(prompt + "The").ids
     ids = tokenizer.encode(text).ids
@@ -254,17 +276,21 @@ def test_any_text_comes_back_from_any_vocabulary(text, prompt, kind):
     assert "".join(streamed(tokenizer, prompt_ids, ids)) == whole[len(tokenizer.decode(prompt_ids)) :]
 
 
-@given(st.lists(st.sampled_from([*range(1, 257), *range(257, 270)]), max_size=60))
+#: Bytes but those of ASCII, which would be part of a spoilt run, and words.
+SPOILT = [*range(129, 257), *[*range(257, 270)] * 4]
+
+
+@given(inputs(64, lambda tape: tape.many(lambda: tape.of(SPOILT), 60)))
 def test_no_whole_word_is_ever_lost_among_spoilt_bytes(ids):
     tokenizer = KINDS["Unigram"]()
-    ids = [token_id for token_id in ids if not 1 <= token_id <= 128]  # bytes of ASCII would be part of a spoilt run
     prompt = [tokenizer.token_to_id("a")]
     ascii_only = "".join(filter(str.isascii, "".join(streamed(tokenizer, prompt, ids))))
     assert ascii_only == "".join(filter(str.isascii, tokenizer.decode(prompt + ids)))[1:]
 
 
-@given(st.lists(byte_ids, max_size=40), st.integers(1, 7))
-def test_how_ids_are_grouped_into_steps_changes_nothing(ids, size):
+@given(inputs(96, lambda tape: (1 + tape.below(7), byte_ids(tape, 40))))
+def test_how_ids_are_grouped_into_steps_changes_nothing(case):
+    size, ids = case
     tokenizer = with_bytes()
     grouped = Detokenizer(tokenizer, b"a")
     text = "".join(grouped.step(ids[start : start + size]) for start in range(0, len(ids), size))
@@ -312,12 +338,14 @@ class Counting(Detokenizer):
         return super()._decode(token_ids)
 
 
-@given(st.lists(byte_ids, max_size=60))
-def test_decoding_work_per_id_does_not_grow(ids):
-    """Counted, whatever the ids are; plain text costs none of it."""
+@given(inputs(128, byte_ids))
+def test_decoding_work_for_an_id_is_bounded_whatever_came_before(ids):
+    """Counted: at the 8th open id each alone, all together, and in up to three cuts; plain text costs none of it."""
     detokenizer = Counting(with_bytes(), [256])
     primed = detokenizer.decoded_ids
     detokenizer.step(b"plain text")
     assert detokenizer.decoded_ids == primed
-    detokenizer.step(ids)
-    assert detokenizer.decoded_ids - primed <= 40 * len(ids)
+    for token_id in ids:
+        before = detokenizer.decoded_ids
+        detokenizer.push(token_id)
+        assert detokenizer.decoded_ids - before <= 8 + 8 + 3 * 8 + 3

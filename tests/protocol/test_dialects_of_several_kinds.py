@@ -1,26 +1,16 @@
 """Owns the proof that reasoning, refusals and tool calls reach the official SDK whole, in both dialects."""
 
-import copy
-
 import pytest
 from hypothesis import given
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from streaming.protocol.dialects import ENCODERS, OPENAI_CHAT, OPENAI_RESPONSES, encoder_for
-from streaming.protocol.events import CONTINUED, DELTAS, ENDED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Event
+from streaming.protocol.events import CONTINUED, DELTAS, ENDED, REASONING, REFUSAL, TEXT, TOOL_CALL, Event
 from tests.protocol import test_openai_chat, test_openai_responses
-from tests.protocol.sample_events import (
-    CHAT_HEAD,
-    HEAD,
-    batch_sizes,
-    encoded,
-    log_of_kinds,
-    logs_of_kinds,
-    parsed,
-)
-from tests.protocol.test_dialects import seqs_in
-from tests.protocol.test_openai_responses import TYPES, names, numbers
+from tests.protocol.said import SAID, meant, seqs_in
+from tests.protocol.sample_events import CHAT_HEAD, HEAD, cases, encoded, log_of_kinds, parsed
+from tests.protocol.test_openai_responses import names, official
 
 WEATHER = [
     (REASONING, "They ask "), (REASONING, "for two."), (TEXT, "Let me see."), (TOOL_CALL, 0, '{"city": "Pa'),
@@ -28,109 +18,10 @@ WEATHER = [
 ]  # fmt: skip
 
 
-def meant(events):
-    """What the events say: text by kind, and calls as (name, arguments), those without an error first."""
-    said = {kind: "".join(e.payload["text"] for e in events if e.kind == kind) for kind in DELTAS}
-    calls = {}
-    for event in events:
-        if event.kind == TOOL_CALL:
-            call = calls.setdefault(event.payload["index"], ["", ""])
-            call[0] += event.payload.get("name", "")
-            call[1] += event.payload["arguments"]
-    return said, list(calls.values())
-
-
-def said_in_chat(frames):
-    said, calls = dict.fromkeys(DELTAS, ""), {}
-    fields = {"content": TEXT, "reasoning_content": REASONING, "refusal": REFUSAL}
-    for _, data, _ in frames:
-        for choice in data.get("choices", []) if isinstance(data, dict) else []:
-            for field, kind in fields.items():
-                said[kind] += choice["delta"].get(field) or ""
-            for call in choice["delta"].get("tool_calls", []):
-                whole = calls.setdefault(call["index"], ["", ""])
-                whole[0] += call["function"].get("name", "")
-                whole[1] += call["function"]["arguments"]
-    return said, list(calls.values())
-
-
-def said_in_responses(frames):
-    said, calls = dict.fromkeys(DELTAS, ""), {}
-    kinds = {"output_text": TEXT, "reasoning_text": REASONING, "refusal": REFUSAL}
-    for name, data, _ in frames:
-        if name == "response.output_item.added" and data["item"]["type"] == "function_call":
-            calls[data["output_index"]] = [data["item"]["name"], ""]
-        elif name == "response.function_call_arguments.delta":
-            calls[data["output_index"]][1] += data["delta"]
-        elif name.endswith(".delta"):
-            said[kinds[name.split(".")[1]]] += data["delta"]
-    return said, list(calls.values())
-
-
-SAID = {OPENAI_CHAT: said_in_chat, OPENAI_RESPONSES: said_in_responses}
-
-
-@pytest.mark.parametrize("dialect", ENCODERS)
-@given(events=logs_of_kinds, sizes=batch_sizes, replay_sizes=batch_sizes)
-def test_for_every_cut_what_was_said_and_its_replay_are_the_whole(dialect, events, sizes, replay_sizes):
-    whole = meant(events)
-    assert SAID[dialect](parsed(encoded(dialect, events, sizes))) == whole
-    for cut in range(len(events) + 1):
-        before = parsed(encoded(dialect, events[:cut], sizes))
-        again = encoder_for(dialect, HEAD)
-        again.fold(events[:cut])
-        after = parsed(encoded(dialect, events[cut:], replay_sizes, encoder=again))
-        assert SAID[dialect]([*before, *after]) == whole
-        seqs = [position.seq for position in seqs_in(before) + seqs_in(after)]
-        assert seqs == sorted(set(seqs))
-        assert seqs[-1] == events[-1].seq
-
-
-@pytest.mark.parametrize("dialect", ENCODERS)
-@given(events=logs_of_kinds, sizes=batch_sizes)
-def test_a_lost_connection_goes_on_after_the_last_id_that_arrived(dialect, events, sizes):
-    frames = parsed(encoded(dialect, events, sizes))
-    for arrived in range(len(frames) + 1):
-        cursor = max((position.seq for position in seqs_in(frames[:arrived])), default=0)
-        again = encoder_for(dialect, HEAD)
-        again.fold(events[:cursor])
-        rest = parsed(again.encode(events[cursor:])) if cursor < len(events) else []
-        assert SAID[dialect]([*frames[:arrived], *rest]) == meant(events)
-
-
-@given(logs_of_kinds, batch_sizes, batch_sizes)
-def test_starting_after_any_number_gives_exactly_what_is_missing(events, sizes, replay_sizes):
-    frames = parsed(encoded(OPENAI_RESPONSES, events, sizes))
-    structure = [name for name in names(frames) if not name.endswith(".delta")]
-    for arrived, number in enumerate([0, *numbers(frames)]):
-        encoder = encoder_for(OPENAI_RESPONSES, HEAD, starting_after=number)
-        encoder.fold(events[: number // 16])
-        rest = parsed(encoded(OPENAI_RESPONSES, events[number // 16 :], replay_sizes, encoder=encoder))
-        both = frames[:arrived] + rest
-        assert numbers(both) == sorted(set(numbers(both)))
-        assert said_in_responses(both) == meant(events)
-        assert [name for name in names(both) if not name.endswith(".delta")] == structure
-
-
-@given(logs_of_kinds, batch_sizes)
-def test_every_frame_is_strictly_valid_for_the_sdk_and_the_numbers_rise(events, sizes):
-    frames = parsed(encoded(OPENAI_RESPONSES, events, sizes))
-    assert numbers(frames) == sorted(set(numbers(frames)))
-    for name, data, event_id in frames:
-        assert (data["sequence_number"] % 16 == 0) == bool(event_id)
-        official = copy.deepcopy(data)
-        if official.get("response", {}).get("error"):
-            official["response"]["error"]["code"] = "server_error"  # the one field where our codes are richer
-        TYPES[name].model_validate(official, strict=True)
-    for _, data, _ in parsed(encoded(OPENAI_CHAT, events, sizes)):
-        if isinstance(data, dict) and "choices" in data:
-            ChatCompletionChunk.model_validate(data, strict=True)
-
-
-@given(logs_of_kinds, batch_sizes)
-def test_every_item_and_part_is_added_once_before_its_deltas_and_done_once_after_them(events, sizes):
+@given(cases)
+def test_every_item_and_part_is_added_once_before_its_deltas_and_done_once_after_them(case):
     state = {}
-    for name, data, _ in parsed(encoded(OPENAI_RESPONSES, events, sizes)):
+    for name, data, _ in parsed(encoded(OPENAI_RESPONSES, case.events, case.sizes)):
         place = data.get("output_index"), data.get("content_index")
         if name.endswith(".added"):
             assert place not in state
@@ -139,21 +30,18 @@ def test_every_item_and_part_is_added_once_before_its_deltas_and_done_once_after
             assert state[place] == "open"
             if name in ("response.content_part.done", "response.output_item.done"):
                 state[place] = "done"
-    ended = events[-1].payload
-    if ended["end_state"] == "completed" and all(e.kind != TOOL_CALL for e in events):
+    ended = case.events[-1].payload
+    if ended["end_state"] == "completed" and all(e.kind != TOOL_CALL for e in case.events):
         assert set(state.values()) <= {"done"}
 
 
-@given(logs_of_kinds, batch_sizes)
-def test_the_last_event_holds_the_items_that_the_body_has(events, sizes):
-    *_, (_, data, _) = parsed(encoded(OPENAI_RESPONSES, events, sizes))
-    body = encoder_for(OPENAI_RESPONSES, HEAD).body(events)
+@given(cases)
+def test_the_last_event_holds_the_items_that_the_body_has(case):
+    *_, (_, data, _) = parsed(encoded(OPENAI_RESPONSES, case.events, case.sizes))
+    body = encoder_for(OPENAI_RESPONSES, HEAD).body(case.events)
     assert data["response"] == body
-    items = copy.deepcopy(body)
-    if items["error"]:
-        items["error"]["code"] = "server_error"
-    Response.model_validate(items, strict=True)
-    said, calls = meant(events)
+    Response.model_validate(official(body), strict=True)
+    said, calls = meant(case.events)
     written = dict.fromkeys(DELTAS, "")
     for item in body["output"]:
         for part in item.get("content", []):
@@ -241,7 +129,7 @@ def test_adjacent_pieces_of_one_call_are_one_frame_and_of_two_calls_are_two():
     for dialect in ENCODERS:
         frames = parsed(encoded(dialect, events, (9,)))
         assert SAID[dialect](frames)[1] == [["f0", "{}"], ["f1", "{}"]]
-        assert [position.seq for position in seqs_in(frames)][-2:] == [3, 4]
+        assert seqs_in(frames)[-2:] == [3, 4]
 
 
 def test_reasoning_that_begins_again_is_an_item_of_its_own():
@@ -250,19 +138,6 @@ def test_reasoning_that_begins_again_is_an_item_of_its_own():
     assert [(item["type"], item["content"][0]["text"]) for item in response["output"]] == [
         ("reasoning", "a"), ("message", "bd"), ("reasoning", "c"),
     ]  # fmt: skip
-
-
-def test_hostile_names_ids_and_arguments_of_calls_never_forge_a_frame():
-    hostile = '"}]}\n\ndata: [DONE]\n\n\u2028\r'
-    payload = {"index": 0, "call_id": hostile, "name": hostile, "arguments": hostile, "complete": False}
-    end = Event(3, 1, TOOL_CALL, {"index": 0, "call_id": "c", "arguments": "", "complete": True})
-    for dialect in ENCODERS:
-        plain = {**payload, "call_id": "c", "name": "f", "arguments": "{}"}
-        started = Event(1, 1, STARTED, {})
-        raws = [encoded(dialect, [started, Event(2, 1, TOOL_CALL, one), end]) for one in (payload, plain)]
-        shapes = [[(name, event_id) for name, _, event_id in parsed(raw)] for raw in raws]
-        assert shapes[0] == shapes[1]
-        assert SAID[dialect](parsed(raws[0]))[1] == [[hostile, hostile]]
 
 
 def test_a_continuation_inside_a_call_changes_nothing_of_it():

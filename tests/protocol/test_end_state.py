@@ -103,6 +103,12 @@ def test_what_is_known_of_an_error_and_of_a_stop_is_kept():
     assert payload["stop"] == {"stop_ms": 12.5}
 
 
+def test_the_ended_event_names_the_stop_string_that_ended_the_answer_and_else_has_no_such_member():
+    end = decide(None, "finished", "stop")
+    assert end.to_payload({}, stop_sequence="\n\n")["stop_sequence"] == "\n\n"
+    assert "stop_sequence" not in end.to_payload({})
+
+
 def test_every_happening_has_a_name_of_its_own():
     names = {happening for happening, _ in OUTCOMES}
     assert names == {

@@ -3,22 +3,18 @@
 from itertools import pairwise
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.protocol.events import CONTINUED, DELTAS, REASONING, STARTED, TEXT, Draft, merge, size_bytes
-
-drafts_of = st.lists(
-    st.builds(
-        lambda kind, text, ids: Draft(kind, {"text": text} if kind in DELTAS else {}, tuple(ids), len(ids)),
-        st.sampled_from([TEXT, TEXT, REASONING, STARTED, CONTINUED]),
-        st.text(max_size=3),
-        st.lists(st.integers(0, 9), max_size=3),
-    ),
-    max_size=12,
-)
+from tests.protocol.tape import inputs
 
 
-@given(drafts_of)
+def draft(tape):
+    kind, text = tape.of([TEXT, TEXT, REASONING, STARTED, CONTINUED]), tape.text("abc", 3)
+    ids = tuple(tape.many(lambda: tape.below(10), 3))
+    return Draft(kind, {"text": text} if kind in DELTAS else {}, ids, len(ids))
+
+
+@given(inputs(64, lambda tape: tape.many(lambda: draft(tape), 12)))
 def test_merging_loses_nothing_and_leaves_no_two_deltas_of_one_kind_side_by_side(drafts):
     merged = merge(drafts)
     assert [i for d in merged for i in d.token_ids] == [i for d in drafts for i in d.token_ids]

@@ -2,10 +2,10 @@
 
 import pytest
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 from streaming.protocol.holdback import MAX_STOP_CHARACTERS, MAX_STOPS, Holdback
 from streaming.protocol.stop_automaton import StopAutomaton
+from tests.protocol.tape import inputs
 
 
 def first_match(text, stops):
@@ -45,24 +45,27 @@ def check_every_step(pieces, stops, include_stop=False):
         assert released == ""
 
 
-letters = st.text("ab\n", min_size=1, max_size=5)
+def texts(tape, alphabet, at_most_characters, at_most, at_least=0):
+    return tape.many(lambda: tape.text(alphabet, at_most_characters, 1), at_most, at_least)
 
 
-@given(st.lists(letters, max_size=12), st.lists(letters, min_size=1, max_size=5), st.booleans())
-@example(["ABC", "DEF", "G", "HI", "J"], ["DEFGHIJ"], False)
-@example(["a\n", "\n", "b"], ["\n\n"], False)
-@example(["ab", "c"], ["ab", "abc"], False)
-@example(["xab", "cd", "e"], ["abcde", "cd"], False)
-@example(["aab"], ["aab", "ab"], True)
-def test_any_text_cut_anywhere_agrees_with_brute_force(pieces, stops, include_stop):
+@given(inputs(64, lambda tape: (texts(tape, "ab\n", 5, 5, 1), tape.flag(), texts(tape, "ab\n", 5, 12))))
+@example((["DEFGHIJ"], False, ["ABC", "DEF", "G", "HI", "J"]))
+@example((["\n\n"], False, ["a\n", "\n", "b"]))
+@example((["ab", "abc"], False, ["ab", "c"]))
+@example((["abcde", "cd"], False, ["xab", "cd", "e"]))
+@example((["aab", "ab"], True, ["aab"]))
+def test_any_text_cut_anywhere_agrees_with_brute_force(case):
+    stops, include_stop, pieces = case
     check_every_step(pieces, stops, include_stop)
 
 
-@given(
-    st.lists(st.text("aあ☕😀é]^-\\", min_size=1, max_size=4), max_size=10),
-    st.lists(st.text("aあ☕😀é]^-\\", min_size=1, max_size=3), min_size=1, max_size=4),
-)
-def test_characters_of_every_plane_and_of_patterns_are_matched_as_they_are(pieces, stops):
+STRANGE = "aあ☕😀é]^-\\"
+
+
+@given(inputs(64, lambda tape: (texts(tape, STRANGE, 3, 4, 1), texts(tape, STRANGE, 4, 10))))
+def test_characters_of_every_plane_and_of_patterns_are_matched_as_they_are(case):
+    stops, pieces = case
     check_every_step(pieces, stops)
 
 

@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 from streaming.protocol.events import REASONING, STARTED, TEXT, TOOL_CALL, Draft
 from streaming.protocol.marker_parser import MarkerParser
-from streaming.protocol.markers import FORMATS, begins_in_reasoning, markers_named, spelled
+from streaming.protocol.markers import FORMATS, Markers, begins_in_reasoning, markers_named, spelled, without_calls
 from streaming.protocol.tool_calls import ToolCalls
+from tests.protocol.tape import inputs
 
 MARKED = [name for name, markers in FORMATS.items() if markers is not None]
 
@@ -219,35 +219,34 @@ def test_the_format_without_markers_is_none():
     assert markers_named("think") is FORMATS["think"]
 
 
-SOUP = st.lists(
-    st.sampled_from(
-        [
-            *[
-                "<think>",
-                "</think>",
-                "<tool_call>",
-                "</tool_call>",
-                "<|python_tag|>",
-                F,
-                G,
-                "a",
-                "é😀",
-                "{}",
-                "null",
-                "5",
-            ],
-            *["{", "}", "[", "]", '"', "\\", ":", ",", ";", "<", "</", " ", "\n"],
-            *['{"name"', ': "f"', ', "arguments": ', '"parameters": '],
-        ]
-    ),
-    max_size=14,
-).map("".join)
+def test_without_tools_reasoning_is_still_told_apart_and_what_looks_like_a_call_is_text():
+    assert without_calls(FORMATS["think+hermes"]) == FORMATS["think"]
+    assert without_calls(FORMATS["think"]) == FORMATS["think"]
+    assert [without_calls(FORMATS[name]) for name in ("none", "hermes", "llama3")] == [None] * 3
+    both = Markers(reasoning=("<think>", "</think>"), bare_calls=True)
+    assert without_calls(both) == FORMATS["think"]
+    text = f"<tool_call>{F}</tool_call>"
+    assert every_cut("think", f"<think>hm</think>{text}") == [[REASONING, "hm"], [TEXT, text]]
+    assert every_cut("think", F) == [[TEXT, F]]
+
+
+INGREDIENTS = [
+    *["<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>", F, G, "a", "é😀", "{}", "null", "5"],
+    *["{", "}", "[", "]", '"', "\\", ":", ",", ";", "<", "</", " ", "\n"],
+    *['{"name"', ': "f"', ', "arguments": ', '"parameters": '],
+]
+
+
+def soup(tape):
+    cuts, in_reasoning = tape.many(lambda: tape.below(200), 6), tape.flag()
+    return in_reasoning, cuts, "".join(tape.many(lambda: tape.of(INGREDIENTS), 14))
 
 
 @pytest.mark.parametrize("markers", MARKED)
-@given(text=SOUP, cuts=st.lists(st.integers(0, 200), max_size=6), in_reasoning=st.booleans())
-@example(text=f"<tool_call>{F}</tool_call>{{", cuts=[], in_reasoning=False)
-def test_any_text_cut_anywhere_has_the_parts_of_the_whole(markers, text, cuts, in_reasoning):
+@given(case=inputs(32, soup))
+@example(case=(False, [], f"<tool_call>{F}</tool_call>{{"))
+def test_any_text_cut_anywhere_has_the_parts_of_the_whole(markers, case):
+    in_reasoning, cuts, text = case
     in_reasoning = in_reasoning and FORMATS[markers].reasoning is not None
     whole = parse(markers, [text], in_reasoning)
     assert parse(markers, list(text), in_reasoning) == whole
@@ -260,15 +259,28 @@ def plain(text):
     return bool(text.strip()) and "<" not in text and text.lstrip()[0] != "{" and not text[0].isspace()
 
 
-texts = st.text('ab é😀{}\n"\\;:', min_size=1, max_size=8).filter(plain)
-values = st.sampled_from([1, "}", '"', "</think>", [{}], None])
-arguments = st.dictionaries(st.text("ab<>/", max_size=3), values, max_size=2)
-calls = st.tuples(st.text('fgé"', min_size=1, max_size=4), arguments)
+def plain_text(tape):
+    text = tape.text('ab é😀{}\n"\\;:', 8, 1)
+    return text if plain(text) else "a" + text
 
 
-@given(st.none() | texts, texts, st.lists(calls, max_size=3), st.booleans())
-def test_what_a_well_behaved_model_writes_is_read_as_it_was_meant(reasoning, text, called, is_prompted):
+def maybe_text(tape):
+    return plain_text(tape) if tape.flag() else None
+
+
+def call(tape):
+    values = [1, "}", '"', "</think>", [{}], None]
+    return tape.text('fgé"', 4, 1), {tape.text("ab<>/", 3): tape.of(values) for _ in range(tape.size(2))}
+
+
+def answer(tape):
+    return maybe_text(tape), plain_text(tape), tape.flag(), tape.many(lambda: call(tape), 3)
+
+
+@given(inputs(48, answer))
+def test_what_a_well_behaved_model_writes_is_read_as_it_was_meant(case):
     """The oracle is the writer: it knows what it meant."""
+    reasoning, text, is_prompted, called = case
     written, meant = "", []
     if reasoning is not None:
         written += ("" if is_prompted else "<think>\n") + f"{reasoning}</think>\n\n"
@@ -295,13 +307,16 @@ def drafts_of(markers, text, in_reasoning):
     return drafts
 
 
+def answer_that_is_cut(tape):
+    kept = tape.size(150) if tape.flag() else None
+    return maybe_text(tape), maybe_text(tape), tape.flag(), kept, tape.many(lambda: call(tape), 2)
+
+
 @pytest.mark.parametrize("markers", MARKED)
-@given(
-    reasoning=st.none() | texts, text=st.none() | texts, called=st.lists(calls, max_size=2), is_prompted=st.booleans(),
-    ends=st.integers(0, 300),
-)  # fmt: skip
-def test_spelling_events_and_reading_them_again_gives_the_same(markers, reasoning, text, called, is_prompted, ends):
+@given(case=inputs(48, answer_that_is_cut))
+def test_spelling_events_and_reading_them_again_gives_the_same(markers, case):
     """For engines that carry on from text: what was shown, spelled, leads to the state that showed it."""
+    reasoning, text, is_prompted, kept, called = case
     written = ""
     in_reasoning = is_prompted and reasoning is not None and FORMATS[markers].reasoning is not None
     if reasoning is not None and FORMATS[markers].reasoning is not None:
@@ -314,7 +329,7 @@ def test_spelling_events_and_reading_them_again_gives_the_same(markers, reasonin
         if FORMATS[markers].calls is not None:
             for name, given in called:
                 written += f"<tool_call>{json.dumps({'name': name, 'arguments': given})}</tool_call>"
-    shown = drafts_of(markers, written[:ends], in_reasoning)
+    shown = drafts_of(markers, written[:kept], in_reasoning)
     again = drafts_of(markers, spelled(FORMATS[markers], [Draft(STARTED, {}), *shown], in_reasoning), in_reasoning)
     assert joined(again) == joined(shown)
 

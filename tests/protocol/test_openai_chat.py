@@ -3,12 +3,13 @@
 import httpx
 import openai
 import pytest
+from hypothesis import given
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from streaming.protocol.dialects import OPENAI_CHAT, Head, encoder_for
 from streaming.protocol.events import REASONING, REFUSAL, STARTED, TOOL_RESULT, Event
 from streaming.protocol.sse import HEARTBEAT
-from tests.protocol.sample_events import ENDS, HEAD, HEAD_USAGE, USAGE, encoded, log, parsed
+from tests.protocol.sample_events import ENDS, HEAD, HEAD_USAGE, USAGE, cases, encoded, log, parsed
 
 
 def client(raw, content_type="text/event-stream"):
@@ -40,6 +41,12 @@ def test_the_sdk_reads_role_text_and_finish_reason_across_heartbeats():
 def test_every_chunk_is_strictly_valid():
     frames = parsed(encoded(OPENAI_CHAT, log(["a", "b"]), head=HEAD_USAGE))
     assert [chunk.object for chunk in strict(frames)] == ["chat.completion.chunk"] * 5
+
+
+@given(cases)
+def test_every_chunk_of_every_kind_is_strictly_valid(case):
+    frames = parsed(encoded(OPENAI_CHAT, case.events, case.sizes))
+    strict([frame for frame in frames if "error" not in frame[1]])
 
 
 def test_usage_is_one_chunk_without_choices_before_done_and_null_in_the_others():

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 from streaming.protocol.block_list import BlockList
 from streaming.protocol.output_filter import FilterWindow, Ruling
+from tests.protocol.tape import inputs
 
 
 def filtered(output_filter, pieces):
@@ -30,14 +30,20 @@ def brute_force(text, words, mask, ends):
     return shown + text[start:], False
 
 
-words = st.lists(st.text("ab*", min_size=1, max_size=4), min_size=1, max_size=4)
+def words(tape):
+    return tape.many(lambda: tape.text("ab*", 4, 1), 4, 1)
 
 
-@given(st.text("abAB* ", max_size=24), words, st.booleans(), st.lists(st.integers(0, 24), max_size=5))
-@example("abab", ["aba", "bab"], False, [1, 2, 3])
-@example("abc", ["ab", "abc"], False, [])
-@example("**a", ["a", "*"], False, [1])
-def test_any_text_cut_anywhere_is_filtered_as_by_brute_force(text, blocked, ends, cuts):
+def cuts(tape):
+    return tape.many(lambda: tape.below(25), 5)
+
+
+@given(inputs(64, lambda tape: (words(tape), tape.flag(), cuts(tape), tape.text("abAB* ", 24))))
+@example((["aba", "bab"], False, [1, 2, 3], "abab"))
+@example((["ab", "abc"], False, [], "abc"))
+@example((["a", "*"], False, [1], "**a"))
+def test_any_text_cut_anywhere_is_filtered_as_by_brute_force(case):
+    blocked, ends, cuts, text = case
     output_filter = BlockList(blocked, ends=ends, mask="*")
     expected = brute_force(text, blocked, "*", ends)
     assert filtered(output_filter, [text]) == expected
@@ -46,8 +52,9 @@ def test_any_text_cut_anywhere_is_filtered_as_by_brute_force(text, blocked, ends
     assert filtered(output_filter, [text[start:end] for start, end in pairwise(edges)]) == expected
 
 
-@given(st.text("abc", max_size=20), words)
-def test_no_more_than_the_window_is_kept_back(text, blocked):
+@given(inputs(64, lambda tape: (words(tape), tape.text("abc", 20))))
+def test_no_more_than_the_window_is_kept_back(case):
+    blocked, text = case
     output_filter = BlockList(blocked, ends=True)
     window, shown = FilterWindow(output_filter), ""
     for taken, character in enumerate(text, start=1):

@@ -4,13 +4,13 @@ import functools
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.engine_output import EngineOutput, EngineUsage
 from streaming.protocol.events import CONTINUED, STARTED, TEXT, Event, merge
 from streaming.protocol.response_stream import ResponseStream
 from tests.protocol import vocabularies
+from tests.protocol.tape import inputs
 from tests.protocol.vocabularies import SPECIAL
 
 CAFE = [b"Hi", b"Caf", b"\xc3", b"\xa9", b" costs", b" 5", b"\xe2\x82", b"\xac", b".\n", b"##", b"#", b"END", b" more"]
@@ -45,6 +45,13 @@ def test_with_a_second_stop_string_only_the_cut_of_the_deltas_changes():
     stream = cafe(stops=["###END", "\n\n"])
     assert texts(feed_each(stream, range(1, 13))) == ["Caf", "é", " costs", " 5", "€", ".", "\n"]
     assert (stream.completion_tokens, stream.finish_reason) == (11, "stop")
+    assert stream.matched_stop == "###END"
+
+
+def test_without_a_match_no_stop_string_ended_the_answer():
+    for stream in (cafe(), cafe(stops=["###END"])):
+        stream.feed(EngineOutput((1,), finish_reason="stop"))
+        assert stream.matched_stop is None
 
 
 @pytest.mark.parametrize("size", range(1, 13))
@@ -188,15 +195,21 @@ def words_and_bytes():
     return vocabularies.from_pieces([bytes([byte]) for byte in range(128, 256)] + [word.encode() for word in WORDS])
 
 
-ids_strategy = st.lists(
-    st.one_of(
-        st.integers(128, 136).map(lambda token_id: (token_id,)),
-        st.integers(0, 137).map(lambda token_id: (token_id,)),
-        st.sampled_from(["é", "😀", "है"]).map(lambda text: tuple(byte - 128 for byte in text.encode())),
-    ),
-    max_size=14,
-).map(lambda parts: [token_id for part in parts for token_id in part])
-stops_strategy = st.lists(st.sampled_from(["###END", "##a", "\n\n", "#", "है", "☕ the", "\ufffd"]), max_size=3)
+def ids_on(tape):
+    """Words, any id, whole characters as bytes."""
+    ids = []
+    for kind in tape.many(lambda: tape.below(3), 14):
+        if kind == 0:
+            ids.append(128 + tape.below(9))
+        elif kind == 1:
+            ids.append(tape.below(138))
+        else:
+            ids += [byte - 128 for byte in tape.of(["é", "😀", "है"]).encode()]
+    return ids
+
+
+def stops_on(tape):
+    return tape.many(lambda: tape.of(["###END", "##a", "\n\n", "#", "है", "☕ the", "\ufffd"]), 3)
 
 
 def outputs_of(ids, sizes):
@@ -229,8 +242,9 @@ def numbered(drafts, size):
     return stored
 
 
-@given(ids_strategy, stops_strategy, st.integers(1, 3), st.sampled_from([None, 3, 8]))
-def test_for_every_cut_the_rebuilt_stream_goes_on_as_the_undisturbed_one(ids, stops, commit_size, max_tokens):
+@given(inputs(48, lambda tape: (1 + tape.below(3), tape.of([None, 3, 8]), stops_on(tape), ids_on(tape))))
+def test_for_every_cut_the_rebuilt_stream_goes_on_as_the_undisturbed_one(case):
+    commit_size, max_tokens, stops, ids = case
     options = {"stops": stops, "max_tokens": max_tokens}
     undisturbed = ResponseStream(detokenizer=Detokenizer(words_and_bytes(), [132]), **options)
     fed = [(undisturbed.feed(EngineOutput((token_id,))), token_id) for token_id in ids]
@@ -255,8 +269,9 @@ def test_for_every_cut_the_rebuilt_stream_goes_on_as_the_undisturbed_one(ids, st
             assert rebuilt.finish_reason == undisturbed.finish_reason
 
 
-@given(st.text("#ENDab☕", max_size=20), st.sampled_from([["###END"], ["#E"], []]))
-def test_an_answer_of_text_goes_on_from_what_was_shown(text, stops):
+@given(inputs(32, lambda tape: (tape.of([["###END"], ["#E"], []]), tape.text("#ENDab☕", 20))))
+def test_an_answer_of_text_goes_on_from_what_was_shown(case):
+    stops, text = case
     whole, _, shown = run(
         ResponseStream(detokenizer=None, stops=stops), [EngineOutput(text=c, token_count=1) for c in text]
     )
@@ -280,8 +295,10 @@ def test_a_rebuilt_stream_that_has_all_its_tokens_is_finished():
     assert matched.finish_reason == "stop"
 
 
-@given(ids_strategy, stops_strategy, st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_how_ids_arrive_changes_neither_text_nor_counts(ids, stops, sizes):
+@given(inputs(48, lambda tape: (tape.many(lambda: 1 + tape.below(4), 4, 1), stops_on(tape), ids_on(tape))))
+def test_how_ids_arrive_changes_neither_text_nor_counts(case):
+    sizes, stops, ids = case
+
     def once(outputs):
         drafts, counts, shown = run(
             ResponseStream(detokenizer=Detokenizer(words_and_bytes(), [132]), stops=stops), outputs
@@ -294,8 +311,9 @@ def test_how_ids_arrive_changes_neither_text_nor_counts(ids, stops, sizes):
     assert once(outputs_of(ids, [1])) == once(outputs_of(ids, sizes))
 
 
-@given(ids_strategy, stops_strategy)
-def test_no_delta_holds_part_of_a_matched_stop_string_or_half_a_character(ids, stops):
+@given(inputs(48, lambda tape: (stops_on(tape), ids_on(tape))))
+def test_no_delta_holds_part_of_a_matched_stop_string_or_half_a_character(case):
+    stops, ids = case
     _, counts, shown = run(
         ResponseStream(detokenizer=Detokenizer(words_and_bytes(), [132]), stops=stops), outputs_of(ids, [1])
     )

@@ -5,7 +5,6 @@ import math
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.protocol.engine_output import ToolFragment
 from streaming.protocol.events import TOOL_CALL, Draft, joined_payload, merge
@@ -17,6 +16,7 @@ from streaming.protocol.tool_calls import (
     complete_call,
     parsed_arguments,
 )
+from tests.protocol.tape import inputs
 
 
 def gathered(fragments, prefix="call"):
@@ -158,15 +158,22 @@ def test_an_escape_cut_inside_and_a_surrogate_pair_cut_over_fragments_are_whole(
     }  # fmt: skip
 
 
-objects = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=3)
+def scalar(tape):
+    return tape.of([None, True, 0, -1, 10**20, 1.5]) if tape.flag() else tape.any_text(4)
 
 
-@given(
-    st.lists(objects, min_size=1, max_size=4),
-    st.lists(st.integers(1, 5), min_size=1, max_size=4),
-    st.booleans(),
-)
-def test_any_arguments_cut_anywhere_come_out_as_they_were(values, sizes, same_index):
+def object_of(tape, value):
+    return {tape.any_text(3): value() for _ in range(tape.size(3))}
+
+
+def calls_in_pieces(tape):
+    sizes = tape.many(lambda: 1 + tape.below(5), 4, 1)
+    return sizes, tape.flag(), tape.many(lambda: object_of(tape, lambda: scalar(tape)), 4, 1)
+
+
+@given(inputs(96, calls_in_pieces))
+def test_any_arguments_cut_anywhere_come_out_as_they_were(case):
+    sizes, same_index, values = case
     fragments = []
     for number, value in enumerate(values):
         raw = json.dumps(value)
@@ -208,14 +215,16 @@ def test_a_view_cannot_be_taken_for_arguments():
     assert all(isinstance(text, str) for member in view.members for text in member)
 
 
-json_values = st.recursive(
-    st.integers() | st.text(max_size=4) | st.none(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=8,
-)
+def json_value(tape, depth=3):
+    kind = tape.below(3) if depth else 0
+    if kind == 0:
+        return scalar(tape)
+    if kind == 1:
+        return tape.many(lambda: json_value(tape, depth - 1), 3)
+    return object_of(tape, lambda: json_value(tape, depth - 1))
 
 
-@given(json_values)
+@given(inputs(64, json_value))
 def test_every_beginning_of_json_can_be_looked_at_and_the_whole_is_the_value(value):
     raw = json.dumps(value)
     for end in range(len(raw)):

@@ -1,13 +1,18 @@
 """Owns the laws of counting: a later report replaces, zero is a value, sent never exceeds generated."""
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from streaming.protocol.engine_output import EngineUsage
 from streaming.protocol.usage import Usage, count, latest
+from tests.protocol.tape import inputs
 
-maybe = st.one_of(st.none(), st.integers(0, 50))
-reports = st.builds(EngineUsage, maybe, maybe, maybe)
+
+def report(tape):
+    return EngineUsage(*[None if tape.flag() else tape.below(51) for _ in range(3)])
+
+
+def reports(tape, at_least=0):
+    return tape.many(lambda: report(tape), 5, at_least)
 
 
 def test_a_report_replaces_what_it_gives_and_an_explicit_zero_is_a_value():
@@ -29,15 +34,16 @@ def test_what_earlier_attempts_made_is_no_prompt_and_is_generated_once():
     assert (usage.prompt_tokens, usage.generated_tokens) == (20, 14)
 
 
-@given(st.integers(0, 50), st.lists(reports, max_size=4))
-def test_no_report_makes_more_sent_than_generated(sent, given_reports):
+@given(inputs(32, lambda tape: (tape.below(51), reports(tape))))
+def test_no_report_makes_more_sent_than_generated(case):
+    sent, given_reports = case
     usage = Usage(generated_tokens=sent, completion_tokens=sent, sent_tokens=sent)
     for report in given_reports:
         usage = usage.absorb(report)
     assert usage.delivered_tokens <= usage.sent_tokens <= usage.generated_tokens
 
 
-@given(st.lists(reports, min_size=1, max_size=5))
+@given(inputs(32, lambda tape: reports(tape, at_least=1)))
 def test_the_latest_report_of_a_count_is_the_one_that_stands(given_reports):
     stands = None
     for report in given_reports:
