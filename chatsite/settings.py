@@ -228,14 +228,14 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    # 503 is how the site says "later": no error of ours, and under load one a request.
+    # 503, and Anthropic's 529, is how the site says "later": no error of ours, and under load one a request.
     "filters": {
-        "not_503": {
+        "not_later": {
             "()": "django.utils.log.CallbackFilter",
-            "callback": lambda record: getattr(record, "status_code", None) != 503,
+            "callback": lambda record: getattr(record, "status_code", None) not in (503, 529),
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
-    "loggers": {"django.request": {"level": "ERROR", "filters": ["not_503"]}, "httpx": {"level": "WARNING"}},
+    "loggers": {"django.request": {"level": "ERROR", "filters": ["not_later"]}, "httpx": {"level": "WARNING"}},
 }

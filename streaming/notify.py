@@ -64,10 +64,13 @@ class Doorbell:
         while True:
             try:
                 message = await _layer().receive(_channel(self._process_id))
+                self._on_ring(message["look"], message["leaving"])
             except UNHEARD:
                 await asyncio.sleep(RETRY_S)
-            else:
-                self._on_ring(message["look"], message["leaving"])
+            except Exception:
+                # Another version's, or nobody's of ours: the next must be heard all the same.
+                logger.exception("a doorbell makes no sense")
+                await asyncio.sleep(GATHER_S)
 
 
 def _channel(process_id: str) -> str:

@@ -22,6 +22,8 @@ logger = logging.getLogger("chatsite.server")
 # An application that always finds its socket writable lets others run after this many bytes.
 BURST_BYTES = 64 * 1024
 JSON_PATHS = (b"/v1/", b"/api/")
+ERRORS = {500: ("server_error", "internal"), 503: ("server_error", "unavailable")}
+RETRY_AFTER_S = 1
 
 Message = dict[str, Any]
 
@@ -163,15 +165,21 @@ class Request(WebRequest):
             return
         self._response_started = False
         self.responseHeaders = Headers()
-        self.basic_error(500, b"Internal Server Error", "The server failed to answer this request.")
+        if exception is None and self.server.draining:
+            # It did not fail, it was sent away: another process, or the next one, will answer.
+            self.basic_error(503, b"Service Unavailable", "The server is stopping; ask again.")
+        else:
+            self.basic_error(500, b"Internal Server Error", "The server failed to answer this request.")
 
     def basic_error(self, status: int, status_text: bytes, body: str) -> None:
         if not (self.path or b"").startswith(JSON_PATHS):
             super().basic_error(status, status_text, body)
             return
-        kind, code = ("server_error", "internal") if status >= 500 else ("invalid_request_error", "bad_request")
+        kind, code = ERRORS.get(status, ("invalid_request_error", "bad_request"))
         payload = error_body(body, kind=kind, code=code)
         headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(payload))]
+        if status == 503:
+            headers.append((b"Retry-After", b"%d" % RETRY_AFTER_S))
         self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
         self.handle_reply({"type": "http.response.body", "body": payload})
 

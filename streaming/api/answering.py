@@ -21,7 +21,7 @@ from streaming.protocol.dialects import encoder_for
 from streaming.protocol.policy import Policy, PolicyError, parse_policy
 from streaming.reader import Reader
 from streaming.store import responses, threads
-from streaming.store.responses import ConversationBusy, KeyTaken
+from streaming.store.creation import ConversationBusy, KeyTaken
 
 from . import refusals
 from .auth import caller, credential
@@ -136,7 +136,7 @@ async def follow(
     ``starting_after`` is the last number of the responses dialect that the caller has.
     """
     owner = ownership.current()
-    await owner.launched(response.id)
+    await owner.places.launched(response.id)
     if owner.is_orphan(response):
         await adopt_or_end(owner, response, reader_waits=True)
     asked = await asked_of(response)

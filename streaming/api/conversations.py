@@ -16,6 +16,7 @@ from streaming.store import responses, threads
 
 from .auth import caller
 from .errors import ApiError
+from .response_body import stop_figures
 from .schemas import (
     ConversationChange,
     ConversationOut,
@@ -118,7 +119,7 @@ def _message(turn: store.Turn) -> MessageOut:
 
 
 def _response(response: Response, turn: store.Turn) -> ResponseOut:
-    ended_at = response.ended_at
+    ended_at, figures = response.ended_at, stop_figures(response)
     return ResponseOut(
         id=response.id,
         state=response.state,
@@ -135,20 +136,8 @@ def _response(response: Response, turn: store.Turn) -> ResponseOut:
         ),
         ttft_ms=response.ttft_ms,
         duration_ms=(ended_at - response.created_at).total_seconds() * 1000 if ended_at else None,
-        stop=_stop(response),
+        stop=StopOut(**figures) if figures else None,
         last_event_id=format_event_id(response.id, *turn.position) if turn.position else None,
         output=turn.output,
         age_ms=None if response.end_state else (timezone.now() - response.created_at).total_seconds() * 1000,
-    )
-
-
-def _stop(response: Response) -> StopOut | None:
-    if response.stop_ms is None:
-        return None
-    return StopOut(
-        stop_ms=response.stop_ms,
-        generated_tokens=response.generated_tokens,
-        sent_tokens=response.sent_tokens,
-        tokens_after_stop=response.tokens_after_stop,
-        abort_proven=response.abort_proven,
     )

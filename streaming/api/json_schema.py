@@ -9,9 +9,12 @@ SCHEMA_DEPTH = 16
 SCHEMA_NODES = 2_000
 REPEATS_MAX = 1_000
 #: Keywords whose value is a schema, a list of schemas, or schemas by name.
-ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
+ONE = (
+    "additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then",
+    "unevaluatedItems", "unevaluatedProperties",
+)  # fmt: skip
 MANY = ("anyOf", "allOf", "oneOf", "prefixItems", "items")
-NAMED = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+NAMED = ("properties", "$defs", "definitions", "patternProperties", "dependencies", "dependentSchemas")
 #: Expressions that a grammar is made of can take for ever to match; numbers that it is unrolled to, all memory.
 EXPRESSIONS = ("pattern", "patternProperties")
 REPEATS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
@@ -38,15 +41,28 @@ def check_size(schema: Mapping[str, Any]) -> None:
 def check_grammar(schema: Mapping[str, Any]) -> None:
     """Raises ValueError for a schema that no engine is given to make a grammar of. ``check_size`` comes first."""
     stack: list[tuple[str, Any]] = [("", schema)]
+    checked: set[int] = set()
+    references: list[tuple[str, Any]] = []
     while stack:
         path, part = stack.pop()
         if isinstance(part, Mapping):
-            _check_part(path, part, schema)
+            checked.add(id(part))
+            _check_part(path, part)
+            references += [(path, part["$ref"])] if part.get("$ref") is not None else []
             stack += [(f"{path}.{step}" if path else step, child) for step, child in _parts(part)]
+    for path, reference in references:
+        # Whatever stands elsewhere, in an example or under a word of the caller's, nobody has looked at.
+        target = _target(reference, schema)
+        if not isinstance(target, bool) and id(target) not in checked:
+            raise ValueError(f"$ref must point to a schema in the schema itself, as #/$defs/NAME does{_at(path)}")
 
 
-def _check_part(path: str, part: Mapping[str, Any], root: Mapping[str, Any]) -> None:
-    where = f" at {path[:120]}" if path else ""
+def _at(path: str) -> str:
+    return f" at {path[:120]}" if path else ""
+
+
+def _check_part(path: str, part: Mapping[str, Any]) -> None:
+    where = _at(path)
     for keyword in EXPRESSIONS:
         if keyword in part:
             raise ValueError(f"{keyword} is not taken in a schema that an answer is held to{where}")
@@ -54,9 +70,6 @@ def _check_part(path: str, part: Mapping[str, Any], root: Mapping[str, Any]) -> 
         count = part.get(keyword)
         if count is not None and not (type(count) is int and 0 <= count <= REPEATS_MAX):
             raise ValueError(f"{keyword} must be an integer from 0 to {REPEATS_MAX}{where}")
-    reference = part.get("$ref")
-    if reference is not None and not _is_found(reference, root):
-        raise ValueError(f"$ref must point into the schema itself, as #/$defs/NAME does{where}")
 
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -72,12 +85,13 @@ def _parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{keyword}.{name}", part) for name, part in schema[keyword].items())
 
 
-def _is_found(reference: Any, root: Any) -> bool:
+def _target(reference: Any, root: Any) -> Any:
+    """What a reference points to; None where that is nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        return False
+        return None
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if not isinstance(root, Mapping) or name not in root:
-            return False
+            return None
         root = root[name]
-    return True
+    return root

@@ -15,7 +15,7 @@ from streaming.ownership.ask import Ask
 from streaming.ownership.stop import stop
 from streaming.protocol.dialects import OPENAI_RESPONSES
 from streaming.store import conversations, history, responses, threads
-from streaming.store.responses import KeyTaken
+from streaming.store.creation import KeyTaken
 
 from .answering import attach_or_start, fingerprint, idempotency_key, policy
 from .auth import caller

@@ -16,8 +16,8 @@ from streaming.models import ApiKey, Response
 from streaming.ownership.ask import Refused
 from streaming.protocol.dialects import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES
 from streaming.protocol.end_state import REFUSED, decide
-from streaming.store import responses, threads
-from streaming.store.responses import NewResponse
+from streaming.store import creation, threads
+from streaming.store.creation import NewResponse
 
 from .errors import ApiError
 
@@ -96,7 +96,7 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
     )
     reason = REASONS.get(refused.code, "invalid_request")
     try:
-        await threads.write(responses.reject, new, decide(None, REFUSED, reason, refused.logged_message))
+        await threads.write(creation.reject, new, decide(None, REFUSED, reason, refused.logged_message))
     except DatabaseError as error:
         # The refusal is what counts, also while nothing can be stored.
         logger.warning("refused user %s: %s (not stored: %s)", user_id, refused.code, error)

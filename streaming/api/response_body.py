@@ -57,7 +57,7 @@ def described(response: Response) -> dict[str, Any]:
         "finish_reason": response.finish_reason,
         "error": error,
         "output_text": response.output_text,
-        "stop": _stop(response),
+        "stop": stop_figures(response),
         "usage": {
             "prompt_tokens": response.prompt_tokens or 0,
             "cached_tokens": response.cached_tokens or 0,
@@ -72,7 +72,8 @@ def described(response: Response) -> dict[str, Any]:
     }
 
 
-def _stop(response: Response) -> dict[str, Any] | None:
+def stop_figures(response: Response) -> dict[str, Any] | None:
+    """What stopping it took, or takes; None where no person asked."""
     if response.stop_requested_at is None:
         return None
     return {

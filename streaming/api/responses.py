@@ -11,8 +11,8 @@ from streaming.models import Response
 from streaming.ownership.stop import stop
 from streaming.protocol.dialects import ENCODERS, OPENAI_CHAT, OPENAI_RESPONSES
 from streaming.protocol.end_state import STOPPED, decide
-from streaming.store import responses, threads
-from streaming.store.responses import KeyTaken, NewResponse
+from streaming.store import creation, responses, threads
+from streaming.store.creation import KeyTaken, NewResponse
 
 from .answering import follow, idempotency_key
 from .auth import caller
@@ -45,7 +45,7 @@ async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
     if response is None:
         try:
             end = decide(None, STOPPED, _reason(request))
-            response = await threads.write(responses.cancel_unknown, _unknown(request, key), end)
+            response = await threads.write(creation.cancel_unknown, _unknown(request, key), end)
         except KeyTaken:
             if (response := await threads.run(responses.by_key, user_id, key)) is None:
                 raise deleted() from None

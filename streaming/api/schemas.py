@@ -85,7 +85,7 @@ class UsageOut(BaseModel):
 class StopOut(BaseModel):
     """What stopping an answer took, as the cancel call said it."""
 
-    stop_ms: float
+    stop_ms: float | None
     generated_tokens: int
     sent_tokens: int
     tokens_after_stop: int | None

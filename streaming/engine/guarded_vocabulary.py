@@ -1,6 +1,7 @@
 """Owns the twin of a tokenizer in which user text cannot spell a control token. Renders and decodes nothing."""
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterable
@@ -10,6 +11,8 @@ from tokenizers import Tokenizer
 
 # Control tokens that some vocabularies do not flag as special: <think>, <tool_call>, [INST] …
 MARKER = re.compile(r"<[^\s<>]+>|\[/?[A-Z][A-Z_]*\]")
+# The library would start a thread for each processor, for batches of one.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 class GuardedVocabulary:
@@ -75,7 +78,8 @@ class GuardedVocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of the text; only revealed control tokens become control tokens."""
-        ids: list[int] = self._twin.encode(text, add_special_tokens=False).ids
+        # A batch of one: only for batches the library lets other threads run, and a long text takes seconds.
+        ids: list[int] = self._twin.encode_batch_fast([text], add_special_tokens=False)[0].ids
         if not self._original_id:
             return ids
         return [self._original_id.get(token_id, token_id) for token_id in ids]

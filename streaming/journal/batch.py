@@ -4,20 +4,17 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from django.db import IntegrityError, InterfaceError, InternalError, OperationalError, transaction
+from django.db import IntegrityError, transaction
 
-from streaming.models import Response
 from streaming.protocol.events import Event
 from streaming.store import log, responses
-from streaming.store.responses import Delivered, Ending, NewResponse, Started
+from streaming.store.responses import Delivered, Ending, Started
 from streaming.store.threads import drop_broken_connection
 
+from .creation import UNAVAILABLE, Creation
 from .tail import Tail
 
 logger = logging.getLogger(__name__)
-
-#: Errors of the database, not of a row. PostgreSQL says InternalError when it has become read-only.
-UNAVAILABLE = (OperationalError, InterfaceError, InternalError)
 
 
 class Fenced(Exception):
@@ -60,29 +57,6 @@ class Entry:
             return
         if not responses.end(self.tail.response_id, self.tail.epoch, self.events[-1].seq, self.ending):
             raise Fenced(self.tail.response_id)
-
-
-@dataclass(slots=True, eq=False)
-class Creation:
-    """A new row that rides along, and what became of it: itself, or why it cannot be stored."""
-
-    new: NewResponse
-    response: Response | None = None
-    error: Exception | None = None
-
-    def write(self) -> None:
-        """Inside the caller's transaction, which any error breaks."""
-        self.response = responses.insert(self.new)
-
-    def write_alone(self) -> None:
-        """In a transaction of its own. Raises one of UNAVAILABLE; another error is the answer."""
-        self.response = None  # what a transaction that broke had made
-        try:
-            self.response = responses.create(self.new)
-        except UNAVAILABLE:
-            raise
-        except Exception as error:  # noqa: BLE001  who asked for the row is told
-            self.error = error
 
 
 @dataclass(slots=True)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
-from django.db import OperationalError
-
 from streaming.models import Response
 from streaming.protocol.events import ENDED, Draft, Event
-from streaming.store.responses import Delivered, Ending, NewResponse, Started
+from streaming.store.creation import NewResponse
+from streaming.store.responses import Delivered, Ending, Started
 
-from .batch import Batch, Creation, Entry, Notes
+from .batch import Batch, Entry, Notes
 from .commit_thread import CommitThread
+from .creation import Creation, no_storage
 from .tail import Tail
 
 logger = logging.getLogger(__name__)
@@ -25,10 +25,6 @@ LOOK_AGAIN_S = 1.0
 CLOSE_S = 2.0
 #: How long a note waits for events to ride with: a commit of its own costs as much as one of twenty events.
 NOTE_WAIT_S = 0.05
-
-
-def no_storage() -> OperationalError:
-    return OperationalError("the database takes no writes")
 
 
 @dataclass(slots=True)
@@ -61,11 +57,10 @@ class Journal:
         self._closing: dict[Tail, Closing] = {}
         self._live: WeakSet[Tail] = WeakSet()
         self._notes = Notes()
-        self._creations: dict[Creation, asyncio.Future[Response]] = {}
-        self._created: dict[Creation, asyncio.Future[Response]] = {}
+        self._creations: list[Creation] = []
         self._in_flight: Batch | None = None
-        self._scheduled: asyncio.TimerHandle | None = None
-        self._notes_due: asyncio.TimerHandle | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._due_at = 0.0
         self._alarm: asyncio.TimerHandle | None = None
         self._taken_at = 0.0
         self._retry_s = RETRY_S
@@ -75,14 +70,14 @@ class Journal:
     async def create(self, new: NewResponse) -> Response:
         """Store a row with the next commit: a commit of its own would cost five times as much.
 
-        Raises what ``responses.create`` raises. Nobody waits for storage that fails or hangs.
+        Raises what ``creation.create`` raises. Nobody waits for storage that fails or hangs.
         """
         if self._in_flight and self._in_flight.failed:
             raise no_storage()
-        stored: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._creations[Creation(new)] = stored
+        creation = Creation(new, asyncio.get_running_loop().create_future())
+        self._creations.append(creation)
         self._kick()
-        return await stored
+        return await creation.stored
 
     def append(self, tail: Tail, drafts: Sequence[Draft]) -> None:
         """Store drafts soon; they become visible in the tail once stored."""
@@ -132,26 +127,29 @@ class Journal:
         return bool(self._dirty or self._creations)
 
     def _kick(self) -> None:
-        if self._in_flight or self._scheduled:
-            return
-        loop = asyncio.get_running_loop()
-        wait_s = self._taken_at + self._gap_s - loop.time()
-        if wait_s <= 0:
-            self._start()
-        else:
-            self._scheduled = loop.call_later(wait_s, self._start)
+        if self._in_flight is None:
+            self._start_at(self._taken_at + self._gap_s)
 
     def _kick_for_notes(self) -> None:
-        if not self._notes_due:
-            self._notes_due = asyncio.get_running_loop().call_later(NOTE_WAIT_S, self._start)
+        self._start_at(asyncio.get_running_loop().time() + NOTE_WAIT_S)
+
+    def _start_at(self, when: float) -> None:
+        """Commit then, unless that is due earlier anyway."""
+        loop = asyncio.get_running_loop()
+        if when <= loop.time():
+            self._start()
+        elif self._due is None or when < self._due_at:
+            self._not_due()
+            # The handle could not always be asked: what is due within uvloop's millisecond has no time.
+            self._due, self._due_at = loop.call_at(when, self._start), when
+
+    def _not_due(self) -> None:
+        if self._due:
+            self._due.cancel()
+            self._due = None
 
     def _start(self) -> None:
-        if self._scheduled:
-            self._scheduled.cancel()
-            self._scheduled = None
-        if self._notes_due:
-            self._notes_due.cancel()
-            self._notes_due = None
+        self._not_due()
         if self._in_flight or not (self._waiting or self._notes):
             return
         loop = asyncio.get_running_loop()
@@ -166,8 +164,8 @@ class Journal:
     def _take(self) -> Batch:
         dirty, self._dirty = self._dirty, {}
         notes, self._notes = self._notes, Notes()
-        self._created, self._creations = self._creations, {}
-        return Batch([self._entry(tail) for tail in dirty], notes, list(self._created), self._synchronous)
+        creations, self._creations = self._creations, []
+        return Batch([self._entry(tail) for tail in dirty], notes, creations, self._synchronous)
 
     def _entry(self, tail: Tail) -> Entry:
         events = tail.number()
@@ -189,7 +187,8 @@ class Journal:
         self._retry_s = RETRY_S
         self._in_flight = None
         self.commits += 1
-        self._answer(self._created)
+        for creation in batch.creations:
+            creation.answer()
         for entry in batch.entries:
             self._on_stored(entry)
         self._written.set()
@@ -197,18 +196,6 @@ class Journal:
             self._kick()
         elif self._notes:
             self._kick_for_notes()
-
-    @staticmethod
-    def _answer(creations: dict[Creation, asyncio.Future[Response]], error: Exception | None = None) -> None:
-        """Tell who asked for rows what became of them."""
-        for creation, stored in creations.items():
-            if stored.done():
-                continue
-            if creation.response and not error:
-                stored.set_result(creation.response)
-            else:
-                stored.set_exception(error or creation.error or no_storage())
-        creations.clear()
 
     def _on_stored(self, entry: Entry) -> None:
         tail = entry.tail
@@ -232,7 +219,8 @@ class Journal:
         """Write the same batch again later; readers see nothing of it before that."""
         if not batch.failed:
             logger.warning("storing failed, trying again: %s", error)
-        self._answer(self._created, error)
+        for creation in batch.creations:
+            creation.answer(error)
         batch.write_again_later(self._live)
         assert self._thread
         asyncio.get_running_loop().call_later(self._retry_s, self._thread.submit, batch)
@@ -252,7 +240,9 @@ class Journal:
 
     def _lose(self, batch: Batch) -> None:
         """Tell everybody who waits for the journal; who has nothing to store may go on."""
-        self._answer(self._creations, no_storage())
+        for creation in (*batch.creations, *self._creations):
+            creation.answer(no_storage())
+        self._creations.clear()
         for tail in {entry.tail for entry in batch.entries if entry.events} | set(self._dirty):
             if not tail.storage_lost:
                 tail.storage_lost = True

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from streaming.protocol.events import ENDED, Draft, Event, merge, size_bytes
+from streaming.protocol.events import ENDED, STARTED, Draft, Event, merge, size_bytes
 
 KEEP_EVENTS = 64
 KEEP_ENDED_EVENTS = 16
@@ -20,21 +20,21 @@ class Listener(Protocol):
 class Tail:
     """The log of one live response in this process.
 
-    Events become part of ``events`` only after they are stored. Between KEEP_EVENTS and twice as many stay
-    in memory, few once it has ended; what is older is read from rows.
+    ``log`` is what an earlier owner stored of it. Events become part of ``events`` only after they are stored.
+    Between KEEP_EVENTS and twice as many stay in memory, few once it has ended; what is older is read from rows.
     """
 
-    def __init__(self, response_id: str, epoch: int, received_at: float, last_seq: int = 0):
+    def __init__(self, response_id: str, epoch: int, received_at: float, log: Sequence[Event] = ()):
         self.response_id = response_id
         self.epoch = epoch
         self.received_at = received_at
-        self.last_seq = last_seq
-        self.first_seq = last_seq + 1
+        self.last_seq = log[-1].seq if log else 0
+        self.first_seq = self.last_seq + 1
         self.events: list[Event] = []
-        self.is_started = False
+        self.is_started = any(event.kind == STARTED for event in log)
         self.pending: list[Draft] = []
         self.pending_bytes = 0
-        self.sent_tokens = 0
+        self.sent_tokens = sum(event.token_count for event in log)
         self.delivered_tokens = 0
         self.noted_tokens = 0
         self.first_delivery_at: float | None = None

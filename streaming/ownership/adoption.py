@@ -4,26 +4,20 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
 
-from streaming.engine.base import EngineError, Sampling
-from streaming.engine.registry import bundle_for, engine_for
-from streaming.engine.tokenizer import TokenizerBundle
+from streaming.engine.base import EngineError
+from streaming.engine.registry import engine_for
 from streaming.models import Engine, Response
 from streaming.protocol.end_state import STOPPED, decide
-from streaming.protocol.events import STARTED, Event
 from streaming.protocol.policy import Policy, parse_policy
-from streaming.protocol.response_stream import StreamOptions
-from streaming.relay import Job
 from streaming.store import log, orphans, threads
 from streaming.store.packing import unpack_prompt
 
-from .joining import carrier, joined, rebuilt
+from .beginning import beginning_of, job_of
 from .owner import Owner
-from .stream_options import stream_options
 
 logger = logging.getLogger(__name__)
 
@@ -46,15 +40,25 @@ async def adopt_or_end(owner: Owner, response: Response, reader_waits: bool = Fa
     to stop, and whose owner died before its end was stored, is not carried on.
     Raises nothing but DatabaseError: one that cannot be read must keep nobody from starting or sweeping.
     """
+    if owner.relay(response.id) or owner.places.expects(response.id):
+        # The row is ours a moment before its relay runs: who comes meanwhile must not begin a second one.
+        await owner.places.launched(response.id)
+        return
+    with owner.places.expecting(response.id, response.user_id, response.model):
+        await _adopt_or_lose(owner, response, reader_waits)
+
+
+async def _adopt_or_lose(owner: Owner, response: Response, reader_waits: bool) -> None:
     try:
         await _adopt_or_end(owner, response, reader_waits)
     except DatabaseError:
         raise
     except Exception:
         logger.exception("%s could not be carried on", response.id)
-        # Taking over may have stopped half way: whoever owns it by now.
-        await threads.run(response.refresh_from_db)
-        await threads.write(orphans.end_orphan, response, orphans.LOST)
+        # Taking over may have stopped half way: whoever owns it by now. It may also be deleted by now.
+        with suppress(Response.DoesNotExist):
+            await threads.run(response.refresh_from_db)
+            await threads.write(orphans.end_orphan, response, orphans.LOST)
 
 
 async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) -> None:
@@ -70,10 +74,9 @@ async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) ->
     if row is None:
         await threads.write(orphans.end_orphan, response, orphans.LOST)
         return
-    adopted = await threads.write(orphans.adopt, response, owner.id)
-    if adopted:
-        await _silence(owner, adopted[0])
-        await _carry_on(owner, *adopted, row, policy, followers)
+    if await threads.write(orphans.adopt, response, owner.id):
+        await _silence(owner, response)
+        await _carry_on(owner, response, row, policy, followers)
 
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
@@ -91,57 +94,17 @@ async def _silence(owner: Owner, response: Response) -> None:
 
 
 async def _carry_on(
-    owner: Owner, response: Response, continued: Event, row: Engine, policy: Policy, followers: Mapping[str, int]
+    owner: Owner, response: Response, row: Engine, policy: Policy, followers: Mapping[str, int]
 ) -> None:
     events = await threads.run(log.read, response.id)
-    bundle = bundle_for(row)
-    prompt_ids = unpack_prompt(response.prompt_ids)
-    options = _options(row, response, bundle, prompt_ids)
-    logger.info("carrying on %s from event %d", response.id, continued.seq)
+    beginning = beginning_of(row, response.id, response.request, unpack_prompt(response.prompt_ids))
+    prompt_ids = beginning.prompt_after(events, engine_for(row).yields_ids)
+    logger.info("carrying on %s from event %d", response.id, events[-1].seq)
     owner.launch(
-        _job(response, policy, joined(events, bundle, prompt_ids, options, engine_for(row).yields_ids)),
-        lambda yields_ids: rebuilt(events, bundle, prompt_ids, options, yields_ids),
-        carry_on=carrier(response.id, bundle, prompt_ids, options),
+        job_of(response, policy, prompt_ids),
+        beginning,
+        events,
         user_id=response.user_id,
         received_at=asyncio.get_running_loop().time(),
-        last_seq=continued.seq,
-        earlier_tokens=sum(event.token_count for event in events),
-        is_started=any(event.kind == STARTED for event in events),
         followers=followers,
     )
-
-
-def _options(row: Engine, response: Response, bundle: TokenizerBundle, prompt_ids: list[int]) -> StreamOptions:
-    return stream_options(
-        row.options,
-        bundle,
-        prompt_ids,
-        response.id,
-        asked=response.request.get("options", {}),
-        stops=tuple(response.request["stop"]),
-        max_tokens=response.request["max_tokens"],
-        min_tokens=response.request["sampling"].get("min_tokens", 0),
-    )
-
-
-def _job(response: Response, policy: Policy, prompt_ids: list[int]) -> Job:
-    asked = response.request
-    return Job(
-        response_id=response.id,
-        epoch=response.epoch,
-        model=response.model,
-        prompt_ids=prompt_ids,
-        prompt_tokens=response.prompt_tokens or 0,
-        messages=(),
-        sampling=Sampling(max_tokens=asked["max_tokens"], stop=tuple(asked["stop"]), **_stored_sampling(response)),
-        policy=policy,
-        cache_salt=str(response.user_id),
-    )
-
-
-def _stored_sampling(response: Response) -> dict[str, Any]:
-    """The sampling parameters as they were asked for; JSON made texts of the token ids."""
-    sampling = dict(response.request["sampling"])
-    if bias := sampling.get("logit_bias"):
-        sampling["logit_bias"] = {int(token_id): value for token_id, value in bias.items()}
-    return sampling

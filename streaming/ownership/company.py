@@ -30,6 +30,7 @@ class Company:
         self.asked = asyncio.Event()
         self._process_id = process_id
         self._relay_of = relay_of
+        self._ended: list[str] = []
         self._doorbell = Doorbell(process_id, self._rung) if settings.VALKEY_URL else None
         self.presence = Presence(process_id, on_noted=self.ring)
 
@@ -50,6 +51,17 @@ class Company:
         except DatabaseError as error:
             logger.warning("who reads %s elsewhere is not known: %s", response_id, error)
             return {}
+
+    def ended(self, response_id: str) -> None:
+        """A response that ran here has ended; its readers elsewhere may still say what they took."""
+        self._ended.append(response_id)
+
+    async def count_delivered(self) -> None:
+        """Put what readers elsewhere took of the responses that ended here since the last call into their rows."""
+        ended = list(self._ended)
+        if ended:
+            await threads.write(presence.fold, ended)
+        del self._ended[: len(ended)]
 
     def ring(self, process_id: str | None, response_id: str, *, leaving: bool = False) -> None:
         """Tell the owner of a response that its row, or who reads it, has changed."""

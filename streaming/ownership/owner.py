@@ -5,9 +5,7 @@ import contextvars
 import logging
 import os
 import socket
-from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,16 +18,15 @@ from streaming.journal import Journal, Tail
 from streaming.models import Response
 from streaming.pool import Pool
 from streaming.protocol.end_state import BUG, STORAGE_FAILED, decide
-from streaming.protocol.response_stream import ResponseStream
+from streaming.protocol.events import Event
 from streaming.relay import Job, Limits, Relay
-from streaming.store import orphans, presence, threads
+from streaming.store import orphans, threads
 
+from .beginning import Beginning
 from .company import Company
-from .joining import CarryOn
+from .places import Places
 
 logger = logging.getLogger(__name__)
-
-OpenStream = Callable[[bool], ResponseStream]
 
 
 def limits() -> Limits:
@@ -53,18 +50,15 @@ class Owner:
         self.pool = Pool(settings.MAX_QUEUED_PER_ENGINE, settings.WEB_PROCESSES)
         self.draining = False
         self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
+        self.places = Places(self.admission)
         self.readers = ReaderCaps(settings.MAX_READERS_PER_RESPONSE, settings.MAX_READERS_PER_USER)
-        self._relays: dict[str, Relay] = {}
-        #: Relays that had no slot when somebody looked last; the others need not be looked at again.
-        self._queued: dict[str, Relay] = {}
-        self._tails: dict[str, Tail] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._expected: dict[str, asyncio.Future[None]] = {}
-        self._storing: Counter[str] = Counter()
-        self._beside: list[asyncio.Task[None]] = []
         #: The other processes; None where no other can be alive.
         self.company: Company | None = None
-        self._ended: list[str] = []
+        self._relays: dict[str, Relay] = {}
+        self._tails: dict[str, Tail] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._beside: list[asyncio.Task[None]] = []
+        self._lets_go = False
 
     async def start(self) -> None:
         """Announce the process and begin to beat."""
@@ -83,54 +77,26 @@ class Owner:
 
     def is_orphan(self, response: Response) -> bool:
         """Whether nobody runs the response: its owner is judged dead, let go of it, or is us without a relay."""
-        if response.end_state is not None or response.id in self._relays or response.id in self._expected:
+        if response.end_state is not None or response.id in self._relays or self.places.expects(response.id):
             return False
         return response.owner == self.id or self.company is None or self.company.judge.is_dead(response.owner)
-
-    @contextmanager
-    def expecting(self, response_id: str, user_id: int | None, model: str) -> Iterator[None]:
-        """Around storing and launching a response: it has its place, and who wants to stop it waits for its relay."""
-        expected = self._expected[response_id] = asyncio.get_running_loop().create_future()
-        self.admission.enter(user_id)
-        self._storing[model] += 1
-        try:
-            yield
-        finally:
-            self._storing[model] -= 1
-            self.admission.leave(user_id)
-            del self._expected[response_id]
-            expected.set_result(None)
-
-    def without_slot(self, model: str) -> int:
-        """How many responses of the model are being stored here, or wait for an engine."""
-        self._queued = {i: relay for i, relay in self._queued.items() if relay.figures.admitted_at is None}
-        return self._storing[model] + sum(relay.job.model == model for relay in self._queued.values())
-
-    async def launched(self, response_id: str) -> None:
-        """Wait until a response that is being stored has its relay, or has failed to get one."""
-        if expected := self._expected.get(response_id):
-            await asyncio.shield(expected)
 
     def launch(
         self,
         job: Job,
-        open_stream: OpenStream,
+        beginning: Beginning,
+        events: Sequence[Event] = (),
         *,
-        carry_on: CarryOn,
         user_id: int | None,
         received_at: float,
-        last_seq: int = 0,
-        earlier_tokens: int = 0,
-        is_started: bool = False,
         followers: Mapping[str, int] | None = None,
     ) -> Tail:
         """Start the relay of a stored response and return its tail; attach the first reader before you await.
 
-        The relay runs in a fresh context: nothing of the request that asked for it reaches it.
+        ``events`` is its log so far. The relay runs in a fresh context: nothing of the request that asked for it
+        reaches it.
         """
-        tail = Tail(job.response_id, job.epoch, received_at, last_seq)
-        tail.sent_tokens = earlier_tokens
-        tail.is_started = is_started
+        tail = Tail(job.response_id, job.epoch, received_at, events)
         tail.followed(followers or {})
         tail.on_stored = self.company.stored if self.company else None
         relay = Relay(
@@ -139,15 +105,17 @@ class Owner:
             journal=self.journal,
             pool=self.pool,
             limits=limits(),
-            open_stream=open_stream,
-            carry_on=carry_on,
+            open_stream=lambda by_ids: beginning.stream_after(events, by_ids),
+            carry_on=beginning.carried_on,
             followers_of=self.company.readers_of if self.company else None,
         )
-        self._relays[job.response_id] = self._queued[job.response_id] = relay
+        self._relays[job.response_id] = relay
         self._tails[job.response_id] = tail
-        self.admission.enter(user_id)
+        self.places.take(relay, user_id)
         task = asyncio.get_running_loop().create_task(self._run(relay, user_id), context=contextvars.Context())
         self._tasks[job.response_id] = task
+        if self._lets_go:
+            self._let_go(relay)
         return tail
 
     def tail(self, response_id: str) -> Tail | None:
@@ -157,13 +125,6 @@ class Owner:
     def relay(self, response_id: str) -> Relay | None:
         """The relay of a response that runs here."""
         return self._relays.get(response_id)
-
-    async def count_delivered_elsewhere(self) -> None:
-        """Put what readers elsewhere took of the responses that ended here since the last call into their rows."""
-        ended = list(self._ended)
-        if ended and self.company:
-            await threads.write(presence.fold, ended)
-        del self._ended[: len(ended)]
 
     @property
     def running(self) -> Sequence[str]:
@@ -182,17 +143,24 @@ class Owner:
             await asyncio.wait(list(self._tasks.values()), timeout=drain_s)
         if self._relays:
             logger.info("%d responses still ran and are released for another process", len(self._relays))
+        self._lets_go = True
         for relay in list(self._relays.values()):
-            relay.tail.released = True
-            relay.tail.wake()
-            relay.give_up()
+            self._let_go(relay)
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=2)
         for task in self._beside:
             task.cancel()
         await self.journal.close()
-        await self.count_delivered_elsewhere()
+        if self.company:
+            await self.company.count_delivered()
         await threads.write(orphans.release, self.id)
+
+    @staticmethod
+    def _let_go(relay: Relay) -> None:
+        """Also of what was being stored when the others went: its row is released with theirs."""
+        relay.tail.released = True
+        relay.tail.wake()
+        relay.give_up()
 
     async def _run(self, relay: Relay, user_id: int | None) -> None:
         response_id = relay.job.response_id
@@ -204,10 +172,11 @@ class Owner:
             if not relay.tail.ended and not relay.tail.released:
                 await self._end_unended(relay)
         finally:
-            del self._relays[response_id], self._tasks[response_id]
-            self._queued.pop(response_id, None)
-            self._ended.append(response_id)
-            self.admission.leave(user_id)
+            if self._relays.get(response_id) is relay:
+                del self._relays[response_id], self._tasks[response_id]
+            self.places.leave(relay, user_id)
+            if self.company:
+                self.company.ended(response_id)
             # A reader that comes back to a tail that gets no more must find the rows instead.
             keep_s = 0 if relay.tail.given_up else settings.TAIL_KEEP_S
             asyncio.get_running_loop().call_later(keep_s, self._forget, relay.tail)

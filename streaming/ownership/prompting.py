@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from .constraints import constraint
 
 INLINE_CHARS = 8_000
 ANSWER_SHARE = 4
+#: Long prompts one at a time: two megabytes take seconds, and hundreds of megabytes of memory.
+_long_prompts = ThreadPoolExecutor(1, thread_name_prefix="long-prompts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,10 @@ async def tokenized(ask: Ask, row: models.Engine) -> list[int]:
 
 
 async def _tokenized(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
-    size_chars = sum(len(str(message.get("content"))) for message in ask.messages)
+    size_chars = sum(len(str(message)) for message in ask.messages)
     if size_chars + len(str(ask.tools)) <= INLINE_CHARS:
         return _tokenize(ask, row)
-    return await asyncio.to_thread(_tokenize, ask, row)
+    return await asyncio.get_running_loop().run_in_executor(_long_prompts, _tokenize, ask, row)
 
 
 def _check_sampling(sampling: Mapping[str, Any], max_tokens: int, row: models.Engine) -> None:

@@ -23,7 +23,7 @@ async def stop(owner: Owner, response: Response, reason: str) -> None:
     if response.end_state is not None:
         return
     end = decide(None, STOPPED, reason)
-    await owner.launched(response.id)
+    await owner.places.launched(response.id)
     if relay := owner.relay(response.id):
         # The engine first: it must not work on while a busy database keeps us waiting.
         relay.stop(end)

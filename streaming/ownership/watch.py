@@ -24,7 +24,8 @@ async def watch_own(owner: Owner) -> None:
         try:
             if owner.running:
                 await look(owner)
-            await owner.count_delivered_elsewhere()
+            if owner.company:
+                await owner.company.count_delivered()
         except DatabaseError as error:
             logger.warning("could not look what others did to our responses: %s", error)
 

@@ -29,9 +29,9 @@ class Job:
     model: str
     prompt_ids: Sequence[int]
     prompt_tokens: int
-    messages: Sequence[Mapping[str, Any]]
     sampling: Sampling
     policy: Policy
+    messages: Sequence[Mapping[str, Any]] = ()
     cache_salt: str = ""
     priority: int = 0
     tools: Sequence[Mapping[str, Any]] = ()

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
+
+from django.db import DatabaseError
 
 from streaming.engine.base import Engine, EngineError, GenerateRequest
 from streaming.journal import Closing, Journal, Tail
@@ -18,14 +20,18 @@ from streaming.protocol.events import CONTINUED, STARTED, Draft
 from streaming.protocol.response_stream import ResponseStream
 from streaming.store.responses import Ending, Started
 
+from .abort import count_rest, is_abort_proven
 from .attempts import Attempts
+from .ending import ending
 from .figures import Figures
 from .job import Job, Limits
+from .readership import ABANDONED, FollowersOf, Readership
 from .watch import Watch
 
 logger = logging.getLogger(__name__)
 
-ABANDONED = "abandoned"
+#: What an engine is waited for: each of these timers ends where another begins.
+PHASES = ("queue", "ttft", "idle")
 
 
 class Relay:
@@ -45,7 +51,7 @@ class Relay:
         limits: Limits,
         open_stream: Callable[[bool], ResponseStream],
         carry_on: Callable[[bool], Awaitable[tuple[ResponseStream, Sequence[int]]]],
-        followers_of: Callable[[str], Awaitable[Mapping[str, int]]] | None = None,
+        followers_of: FollowersOf | None = None,
     ):
         self.job = job
         self.tail = tail
@@ -55,7 +61,6 @@ class Relay:
         self._limits = limits
         self._open_stream = open_stream
         self._carry_on = carry_on
-        self._followers_of = followers_of
         self._attempts = Attempts(job, pool)
         self._lost_tokens = 0
         self._hung: End | None = None
@@ -64,21 +69,24 @@ class Relay:
         self._stream: ResponseStream | None = None
         self._interrupted: End | None = None
         self._given_up = False
-        self._patience_s = job.policy.patience_s
-        self._readers = 0
-        self._unattended_from: int | None = None
         self._attempt_task: asyncio.Task[End] | None = None
-        self._asking: asyncio.Task[None] | None = None
         self._watch = Watch(self._expired)
+        self._readership = Readership(
+            tail,
+            self._watch,
+            job.policy.patience_s,
+            generated=lambda: self.generated_tokens,
+            on_gone=lambda: self._happened(end_state.READERS_GONE),
+            followers_of=followers_of,
+        )
 
     async def run(self) -> None:
         """Produce the response to its end."""
-        self._watch.start("queue", self._limits.queue_s)
+        self._wait_for("queue")
         self._watch.start("total", self._limits.total_s)
         self.tail.attach(self, counts=False)
-        self.tail.on_readers = self._readers_changed
         self._attempt_task = asyncio.create_task(self._attempt())
-        self._readers_changed()
+        self._readership.begin()
         if self._interrupted or self._given_up:
             self._cancel_attempt()
         try:
@@ -86,9 +94,8 @@ class Relay:
             if not self._given_up:
                 await self._finish(self._outcome())
         finally:
+            self._readership.close()
             self._watch.close()
-            self._stop_asking()
-            self.tail.on_readers = None
             self.tail.detach(self)
 
     def interrupt(self, end: End) -> None:
@@ -96,7 +103,9 @@ class Relay:
         if self._interrupted is None:
             self._interrupted = end
             self.figures.tokens_at_stop = self.generated_tokens
-            self._cancel_attempt()
+            # One that is left because its engine hangs is being proven already: a second cut would cut the proof.
+            if self._attempt_task and not self._attempt_task.cancelling():
+                self._cancel_attempt()
 
     def stop(self, end: End) -> None:
         """A person asks: as interrupt, and the time until the engine's proof is measured."""
@@ -115,9 +124,7 @@ class Relay:
 
     def leaving(self, grace_s: float) -> None:
         """The reader announced that it goes away: wait less for its return."""
-        if self._patience_s is not None and self._patience_s > grace_s:
-            self._patience_s = grace_s
-            self._readers_changed()
+        self._readership.leaving(grace_s)
 
     def wake(self) -> None:
         """The tail changed: stop working where nothing can be stored any more."""
@@ -138,10 +145,13 @@ class Relay:
             return await self._ask_engines()
         except EngineError as error:
             logger.warning("engine failed on %s: %s", self.job.response_id, error.message)
-            return self._hung or decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
+            return self._interrupted or self._hung or decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
+        except DatabaseError as error:
+            logger.warning("what is stored of %s cannot be read: %s", self.job.response_id, error)
+            return decide(self._interrupted, end_state.STORAGE_FAILED)
         except Exception:
             logger.exception("relay of %s failed", self.job.response_id)
-            return decide(None, end_state.BUG)
+            return decide(self._interrupted, end_state.BUG)
 
     async def _ask_engines(self) -> End:
         """Lease and ask an engine; where it fails another, or, before the answer began, it again a moment later."""
@@ -159,16 +169,14 @@ class Relay:
                     await self._continue("engine_hung" if self._hung else error.reason)
             await asyncio.sleep(attempts.pause_s(lease))
             attempts.failed(lease)
-            self._watch.drop("ttft")
-            self._watch.start("queue", self._limits.queue_s)
+            self._wait_for("queue")
 
     async def _continue(self, reason: str) -> None:
         """Have it stored that the answer goes on elsewhere, behind all that was shown of it."""
-        self._watch.drop("idle")
+        self._wait_for(None)
         self._attempts.carried_on += 1
         attempt = self._attempts.carried_on + self.job.epoch
-        continued = Draft(CONTINUED, {"attempt": attempt, "reason": reason})
-        self._journal.append(self.tail, [continued])
+        self._journal.append(self.tail, [Draft(CONTINUED, {"attempt": attempt, "reason": reason})])
         while not (self.tail.events and self.tail.events[-1].kind == CONTINUED and not self.tail.pending):
             self._woken.clear()
             await self._woken.wait()
@@ -176,11 +184,9 @@ class Relay:
 
     def _admitted(self, lease: Lease) -> None:
         self._lease = lease
-        self._watch.drop("idle")
+        self._wait_for("ttft")
         if not self._attempts.carried_on:
             self.figures.admitted_at = asyncio.get_running_loop().time()
-        self._watch.drop("queue")
-        self._watch.start("ttft", self._limits.ttft_s)
         queue_ms = self.figures.queue_ms or 0.0
         self._journal.note_started(Started(lease.row.pk, queue_ms, self.job.response_id, self.job.epoch))
 
@@ -203,18 +209,21 @@ class Relay:
         try:
             async with aclosing(engine.generate(request)) as outputs:
                 async for output in outputs:
-                    if output.finish_reason == "abort":  # nobody here asked for it
-                        self._take(stream, output._replace(finish_reason=None))
-                        raise EngineError("engine_aborted", "The engine gave up the answer.")
-                    self._take(stream, output)
+                    aborted = output.finish_reason == "abort"  # nobody here asked for it
+                    self._take(stream, output._replace(finish_reason=None) if aborted else output)
                     if stream.finished:
+                        self._wait_for(None)
                         break
+                    if aborted:
+                        raise EngineError("engine_aborted", "The engine gave up the answer.")
                     if self.tail.pending_bytes > PENDING_BYTES_MAX:
                         await self._room()
         except asyncio.CancelledError:
+            patience_s = self._limits.stop_proof_s
             if not self._given_up:
-                await self._prove_abort(engine, request)
-                await self._count_rest(stream, engine, request, earlier_tokens)
+                self.figures.abort_proven = await is_abort_proven(engine, request, patience_s)
+                self.figures.proven_at = asyncio.get_running_loop().time()
+                await count_rest(stream, engine, request, patience_s, earlier_tokens)
             if self._hung is None or self._interrupted or self._given_up:
                 raise
             current = asyncio.current_task()
@@ -224,13 +233,20 @@ class Relay:
             raise EngineError("upstream_lost", "The engine gave nothing more.") from None
         if not stream.finished:
             raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
-        await self._count_rest(stream, engine, request, earlier_tokens)
+        await count_rest(stream, engine, request, self._limits.stop_proof_s, earlier_tokens)
 
     async def _room(self) -> None:
         """Wait for the journal; the engine is not idle meanwhile, we do not ask it for more."""
-        self._watch.drop("idle")
+        self._wait_for(None)
         await self.tail.room()
-        self._watch.start("idle", self._limits.idle_s)
+        self._wait_for("idle")
+
+    def _wait_for(self, phase: str | None) -> None:
+        """What is waited for from now on, and nothing else of the engine."""
+        for name in PHASES:
+            self._watch.drop(name)
+        if phase:
+            self._watch.start(phase, getattr(self._limits, f"{phase}_s"))
 
     def _take(self, stream: ResponseStream, output: EngineOutput) -> None:
         now = asyncio.get_running_loop().time()
@@ -240,41 +256,15 @@ class Relay:
         if lease.has_output:
             self._watch.push("idle", now + self._limits.idle_s)
         else:
-            self._watch.drop("ttft")
-            self._watch.start("idle", self._limits.idle_s)
+            self._wait_for("idle")
         if not self.tail.is_started:
             self.tail.is_started = True
             drafts = [Draft(STARTED, {}), *drafts]
         lease.progress(now)
         self.figures.output(now)
         self._journal.append(self.tail, drafts)
-        unattended_from = self._unattended_from
-        if unattended_from is not None and self.generated_tokens - unattended_from > self._limits.unattended_tokens:
+        if self._readership.unattended_tokens > self._limits.unattended_tokens:
             self._happened(end_state.READERS_GONE)
-
-    async def _prove_abort(self, engine: Engine, request: GenerateRequest) -> None:
-        try:
-            async with asyncio.timeout(self._limits.stop_proof_s):
-                self.figures.abort_proven = await engine.abort_proven(request)
-        except TimeoutError:
-            self.figures.abort_proven = False
-        except Exception:
-            logger.exception("no proof of the abort of %s", self.job.response_id)
-            self.figures.abort_proven = False
-        self.figures.proven_at = asyncio.get_running_loop().time()
-
-    async def _count_rest(
-        self, stream: ResponseStream, engine: Engine, request: GenerateRequest, earlier_tokens: int
-    ) -> None:
-        """What an engine made after we had left it, where it can say that."""
-        usage = None
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.stop_proof_s):
-                usage = await engine.usage_at_abort(request)
-        if usage is not None:
-            stream.feed(EngineOutput(usage=usage))
-            made = earlier_tokens + (usage.completion_tokens or 0)
-            stream.generated_tokens = max(stream.generated_tokens, made)
 
     def _outcome(self) -> End:
         assert self._attempt_task
@@ -296,84 +286,33 @@ class Relay:
 
     def _ending(self, end: End, tail: Tail, sent_tokens: int) -> tuple[dict[str, Any], Ending]:
         stream = self._stream
-        generated = max(self.generated_tokens, sent_tokens)
-        completion = stream.completion_tokens if stream else 0
-        usage = stream.usage if stream else None
-        cached = usage.cached_tokens if usage else None
-        stop = self.figures.stop_payload(generated, sent_tokens)
+        assert stream
         tail.noted_tokens = min(tail.delivered_tokens, sent_tokens)
-        prompt = self.job.prompt_tokens
+        usage, prompt_tokens = stream.usage, self.job.prompt_tokens
         if usage and usage.prompt_tokens is not None and self._lease and self._lease.engine.renders_prompt:
-            prompt = usage.prompt_tokens
+            prompt_tokens = usage.prompt_tokens
         counts = {
-            "prompt_tokens": prompt,
-            "cached_tokens": cached,
-            "generated_tokens": generated,
-            "completion_tokens": completion,
+            "prompt_tokens": prompt_tokens,
+            "cached_tokens": usage.cached_tokens if usage else None,
+            "generated_tokens": max(self.generated_tokens, sent_tokens),
+            "completion_tokens": stream.completion_tokens,
             "sent_tokens": sent_tokens,
         }
-        figures = {
-            **counts,
-            **self.figures.gaps(),
-            "delivered_tokens": tail.noted_tokens,
-            "ttft_ms": tail.ttft_ms,
-            "output_text": stream.output_text if stream else "",
-            "abort_proven": self.figures.abort_proven,
-            "stop_ms": self.figures.stop_ms,
-            "tokens_after_stop": stop["tokens_after_stop"] if stop else None,
-            "usage_estimated": usage is None or usage.completion_tokens is None,
-        }
-        matched = stream.matched_stop if stream and end.end_state == end_state.COMPLETED else None
-        return end.to_payload(counts, stop, matched), Ending(end, figures)
+        return ending(end, stream, tail, self.figures, counts)
 
     def _expired(self, timer: str) -> None:
         if timer == ABANDONED:
-            self._unread()
+            self._readership.patience_is_over()
+            return
+        lease = self._lease
+        if timer in ("ttft", "idle") and lease is not None:
+            self._pool.hung(self.job.model, lease)
+        message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
+        if timer == "idle" and lease is not None and self._attempts.can_carry_on(lease):
+            self._hung = decide(None, end_state.TIMER_FIRED, timer, message)
+            self._cancel_attempt()
         else:
-            if timer in ("ttft", "idle") and self._lease is not None:
-                self._pool.hung(self.job.model, self._lease)
-            message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
-            if timer == "idle" and self._lease is not None and self._attempts.can_carry_on(self._lease):
-                self._hung = decide(None, end_state.TIMER_FIRED, timer, message)
-                self._cancel_attempt()
-            else:
-                self._happened(end_state.TIMER_FIRED, timer, message)
+            self._happened(end_state.TIMER_FIRED, timer, message)
 
     def _happened(self, happening: str, detail: str = "", message: str | None = None) -> None:
         self.interrupt(decide(None, happening, detail, message))
-
-    def _unread(self) -> None:
-        """Patience is over; a reader who came to another process a moment ago counts."""
-        if self._followers_of is None:
-            self._happened(end_state.READERS_GONE)
-        elif self._asking is None:
-            self._asking = asyncio.create_task(self._ask_elsewhere(self._followers_of(self.job.response_id)))
-
-    async def _ask_elsewhere(self, followers: Awaitable[Mapping[str, int]]) -> None:
-        followed = await followers
-        self._asking = None
-        self.tail.followed(followed)
-        if not self.tail.readers:
-            self._happened(end_state.READERS_GONE)
-
-    def _stop_asking(self) -> None:
-        if self._asking:
-            self._asking.cancel()
-            self._asking = None
-
-    def _readers_changed(self) -> None:
-        came = self.tail.readers > self._readers
-        self._readers = self.tail.readers
-        if came:
-            self._patience_s = self.job.policy.patience_s
-        if self._readers:
-            self._watch.drop(ABANDONED)
-            self._unattended_from = None
-            self._stop_asking()
-            return
-        if self._unattended_from is None:
-            self._unattended_from = self.generated_tokens
-        if self._patience_s == 0:
-            self._unread()
-        elif self._patience_s is not None:
-            self._watch.start(ABANDONED, self._patience_s)

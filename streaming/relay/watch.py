@@ -15,11 +15,12 @@ class Watch:
         self._on_expiry = on_expiry
         self._deadlines: dict[str, float] = {}
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
 
     def start(self, name: str, seconds: float) -> None:
         """Start a timer, or start it over."""
         self._deadlines[name] = self._loop.time() + seconds
-        if self._alarm is None or self._alarm.when() > self._deadlines[name]:
+        if self._alarm is None or self._alarm_at > self._deadlines[name]:
             self._set_alarm()
 
     def push(self, name: str, deadline: float) -> None:
@@ -40,8 +41,11 @@ class Watch:
     def _set_alarm(self) -> None:
         if self._alarm:
             self._alarm.cancel()
-        first = min(self._deadlines.values(), default=None)
-        self._alarm = self._loop.call_at(first, self._ring) if first is not None else None
+            self._alarm = None
+        if self._deadlines:
+            # Remembered here: a handle for what is due within uvloop's millisecond cannot be asked.
+            self._alarm_at = min(self._deadlines.values())
+            self._alarm = self._loop.call_at(self._alarm_at, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None

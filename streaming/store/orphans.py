@@ -1,7 +1,6 @@
 """Owns taking over responses whose owner is gone: one transaction each, fenced by owner, epoch and primary key."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
@@ -12,8 +11,6 @@ from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 
 from . import log, presence
 from .responses import Ending, end
-
-T = TypeVar("T")
 
 #: How often a writer that was taken for dead may be faster before that is an error.
 LATE_WRITES = 20
@@ -32,24 +29,22 @@ def unended_of(owner: str) -> list[Response]:
     return list(Response.objects.filter(end_state__isnull=True, owner=owner).order_by("id"))
 
 
-def adopt(response: Response, new_owner: str) -> tuple[Response, Event] | None:
-    """Become the owner and store the ``continued`` event; None when somebody else was faster."""
-    continued = _against_a_late_writer(lambda: _adopt(response, new_owner))
-    if continued is None:
-        return None
+def adopt(response: Response, new_owner: str) -> bool:
+    """Become the owner and store the ``continued`` event; False when somebody else was faster."""
+    if not _against_a_late_writer(lambda: _adopt(response, new_owner)):
+        return False
     response.owner = new_owner
     response.epoch += 1
     response.attempts += 1
-    return response, continued
+    return True
 
 
-def _adopt(response: Response, new_owner: str) -> Event | None:
+def _adopt(response: Response, new_owner: str) -> bool:
     if not _take(response, new_owner):
-        return None
+        return False
     payload = {"attempt": response.attempts + 2, "reason": "relay_lost"}
-    event = Event(log.last_seq(response.id) + 1, response.epoch + 1, CONTINUED, payload)
-    log.insert([(response.id, event)])
-    return event
+    log.insert([(response.id, Event(log.last_seq(response.id) + 1, response.epoch + 1, CONTINUED, payload))])
+    return True
 
 
 def end_orphan(response: Response, how: End) -> bool:
@@ -70,7 +65,7 @@ def _end_orphan(response: Response, how: End) -> bool:
     return ended
 
 
-def _against_a_late_writer(work: Callable[[], T]) -> T:
+def _against_a_late_writer(work: Callable[[], bool]) -> bool:
     """Run in a transaction; again where an owner that is not dead after all stored an event in between.
 
     Events do not lock the row, so only the primary key tells. The loser of that race looks again.

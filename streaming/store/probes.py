@@ -9,8 +9,9 @@ from streaming.models import Engine, Response
 from streaming.protocol.end_state import End
 from streaming.protocol.events import ENDED, Event
 
-from . import log, responses
-from .responses import Ending, NewResponse
+from . import creation, log, responses
+from .creation import NewResponse
+from .responses import Ending
 
 POLICY = "abort"
 
@@ -21,7 +22,7 @@ def record(row: Engine, dialect: str, max_tokens: int, end: End, figures: Mappin
     purpose = Response.Purpose.PROBE
     with transaction.atomic():
         new = NewResponse(None, purpose, dialect, row.model, POLICY, True, asked, prompt_ids=[], owner="")
-        response = responses.create(new)
+        response = creation.create(new)
         Response.objects.filter(id=response.id).update(engine=row)
         responses.end(response.id, response.epoch, 1, Ending(end, figures))
         log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload(figures)))])

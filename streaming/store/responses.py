@@ -1,70 +1,17 @@
-"""Owns the rows of responses from creation to their one end. Does not decide how a response ends."""
+"""Owns the rows of responses once they are stored, up to their one end. Does not decide how a response ends."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from django.db import IntegrityError, connection, transaction
+from django.db import connection
 from django.utils import timezone
 
-from streaming.models import Conversation, Message, Response, ResponseInput
-from streaming.models.ids import response_id, rising_now
-from streaming.protocol.end_state import REJECTED, End
-from streaming.protocol.events import ENDED, Event
+from streaming.models import Response
+from streaming.protocol.end_state import End
 
-from . import log
-from .packing import pack_prompt
-
-TITLE_CHARS = 80
-_COLUMNS = [field.attname for field in Response._meta.concrete_fields]
-_INSERT = f"INSERT INTO streaming_response ({', '.join(_COLUMNS)}) VALUES ({', '.join(['%s'] * len(_COLUMNS))})"  # noqa: S608
 ID_FORMAT = re.compile(r"resp_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
-
-
-class KeyTaken(Exception):
-    """The idempotency key already names a response of this user."""
-
-
-class ConversationBusy(Exception):
-    """Another response of the conversation has not ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewResponse:
-    """What a response is created with. ``request`` holds clamped parameters, never the prompt's text.
-
-    ``kept`` are the fields of its ResponseInput, where there is one.
-    """
-
-    user_id: int | None
-    purpose: str
-    dialect: str
-    model: str
-    policy: str
-    stream: bool
-    request: Mapping[str, Any]
-    prompt_ids: Sequence[int]
-    owner: str
-    id: str = field(default_factory=response_id)
-    api_key_id: int | None = None
-    idempotency_key: str | None = None
-    request_sha256: str = ""
-    conversation_id: str | None = None
-    question: str | None = None
-    parent_id: str | None = None
-    kept: Mapping[str, Any] | None = None
-
-    @property
-    def is_one_row(self) -> bool:
-        """Whether nothing but the response's own row is stored."""
-        return self.conversation_id is None and self.kept is None
-
-    @property
-    def waits_for_nobody(self) -> bool:
-        """Whether it is one row that no other transaction can hold up: two with one key wait for each other."""
-        return self.is_one_row and self.idempotency_key is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,110 +20,6 @@ class Ending:
 
     end: End
     figures: Mapping[str, Any] = field(default_factory=dict)
-
-
-def create(new: NewResponse) -> Response:
-    """Store a queued response, and for the chat its messages, in one transaction.
-
-    ``question`` is new user text below ``parent_id``; without it ``parent_id`` is the user message to
-    answer (again). Raises KeyTaken, ConversationBusy or, when it was deleted meanwhile, Conversation.DoesNotExist.
-    """
-    try:
-        if new.is_one_row:
-            return insert(new)
-        with transaction.atomic():
-            response = insert(new, _answer_message(new, new.conversation_id) if new.conversation_id else None)
-            if new.kept is not None:
-                ResponseInput.objects.create(response_id=response.id, **new.kept)
-            return response
-    except IntegrityError as error:
-        if by_key(new.user_id, new.idempotency_key):
-            raise KeyTaken from error
-        if not Conversation.objects.filter(id=new.conversation_id).exists():
-            raise Conversation.DoesNotExist from error
-        raise ConversationBusy from error
-
-
-def insert(new: NewResponse, message: Message | None = None) -> Response:
-    """One statement, written out: the ORM takes a millisecond to find out what to do with each of the columns."""
-    now = timezone.now()
-    response = Response(
-        **_asked_fields(new),
-        conversation_id=new.conversation_id,
-        message=message,
-        prompt_tokens=len(new.prompt_ids),
-        idempotency_key=new.idempotency_key,
-        request_sha256=new.request_sha256,
-        owner=new.owner,
-        created_at=now,
-        admitted_at=now,
-    )
-    at = connection.ops.adapt_datetimefield_value(now)
-    stored = {
-        "request": json.dumps(response.request),
-        "prompt_ids": pack_prompt(new.prompt_ids),
-        "created_at": at,
-        "admitted_at": at,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [stored[c] if c in stored else getattr(response, c) for c in _COLUMNS])
-    return response
-
-
-def _answer_message(new: NewResponse, conversation_id: str) -> Message:
-    parent_id = new.parent_id
-    conversation = Conversation.objects.filter(id=conversation_id)
-    conversation.update(updated_at=rising_now(), model=new.model)
-    if new.question is not None:
-        parent_id = Message.objects.create(
-            conversation_id=conversation_id, parent_id=parent_id, role=Message.Role.USER, text=new.question
-        ).id
-        conversation.filter(title="").update(title=" ".join(new.question.split())[:TITLE_CHARS])
-    return Message.objects.create(conversation_id=conversation_id, parent_id=parent_id, role=Message.Role.ASSISTANT)
-
-
-def reject(new: NewResponse, end: End) -> Response:
-    """Store a refusal as a response that ended at once: no prompt text, no idempotency key."""
-    if end.end_state != REJECTED:
-        raise ValueError(f"a refusal ends rejected, not {end.end_state}")
-    return _create_ended(new, end, idempotency_key=None)
-
-
-def cancel_unknown(new: NewResponse, end: End) -> Response:
-    """Store a cancel that came before its request: the late request meets it and returns it. Raises KeyTaken."""
-    try:
-        return _create_ended(new, end, idempotency_key=new.idempotency_key)
-    except IntegrityError as error:
-        raise KeyTaken from error
-
-
-def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Response:
-    now = timezone.now()
-    with transaction.atomic():
-        response = Response.objects.create(
-            **_asked_fields(new),
-            idempotency_key=idempotency_key,
-            state=Response.State.ENDED,
-            ended_at=now,
-            last_seq=1,
-            **_end_fields(end),
-        )
-        log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload({})))])
-    return response
-
-
-def _asked_fields(new: NewResponse) -> dict[str, Any]:
-    return {
-        "id": new.id,
-        "user_id": new.user_id,
-        "api_key_id": new.api_key_id,
-        "purpose": new.purpose,
-        "dialect": new.dialect,
-        "stream": new.stream,
-        "model": new.model,
-        "policy": new.policy,
-        "request": dict(new.request),
-    }
 
 
 def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
@@ -189,7 +32,7 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
         "ended_at": connection.ops.adapt_datetimefield_value(timezone.now()),
         "last_seq": seq,
         "prompt_ids": None,
-        **_end_fields(ending.end),
+        **end_fields(ending.end),
         **ending.figures,
     }
     columns = ", ".join(f"{column} = %s" for column in fields)
@@ -201,7 +44,8 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
         return bool(cursor.rowcount)
 
 
-def _end_fields(end: End) -> dict[str, Any]:
+def end_fields(end: End) -> dict[str, Any]:
+    """What a row says of its end."""
     error = end.to_payload({})["error"] or {"code": "", "message": ""}
     return {
         "end_state": end.end_state,

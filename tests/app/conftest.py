@@ -3,6 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from streaming.models import Conversation, Engine, Message, Response, ResponseEvent
 from streaming.store import access
@@ -63,7 +64,7 @@ def conversation1(u1, engine):
         user=u1, conversation=conversation, message=answer, purpose="chat", dialect="responses", model="demo",
         engine=engine, policy="grace=30", state="ended", end_state="cancelled", end_reason="user", last_seq=9, epoch=2,
         output_text="Because of", generated_tokens=7, completion_tokens=6, sent_tokens=5, stop_ms=12.5,
-        tokens_after_stop=1, abort_proven=True,
+        stop_requested_at=timezone.now(), tokens_after_stop=1, abort_proven=True,
     )  # fmt: skip
     again = Message.objects.create(conversation=conversation, parent=answer, role="user", text="And then?")
     late = Message.objects.create(conversation=conversation, parent=again, role="assistant")

@@ -1,6 +1,7 @@
 """Every refusal on /v1 and /api is JSON in one shape, whoever made it."""
 
 import json
+import logging
 
 import pytest
 from django.db import InterfaceError, OperationalError
@@ -14,6 +15,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.app.probe_urls")]
 @pytest.fixture
 def api(key1):
     return Client(raise_request_exception=False, headers={"Authorization": f"Bearer {key1}"})
+
+
+@pytest.mark.parametrize(("status", "is_told"), [(500, True), (502, True), (503, False), (529, False)])
+def test_the_log_is_not_told_of_each_request_that_is_asked_to_come_later(status, is_told):
+    record = logging.makeLogRecord({"name": "django.request", "levelno": logging.ERROR, "status_code": status})
+    assert bool(logging.getLogger("django.request").filter(record)) is is_told
 
 
 def refused(response, status):

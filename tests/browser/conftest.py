@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.chat_page import ChatPage
 from tests.browser.probe import SCRIPT, Watch
-from tests.e2e.site import ROOT
+from tests.child import ROOT
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = (

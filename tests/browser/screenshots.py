@@ -9,8 +9,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.child import ROOT
 from tests.e2e.reading import chat, eventually, read, script
-from tests.e2e.site import ROOT, Site
+from tests.e2e.site import Site
 
 FOLDER = ROOT / "docs" / "screenshots"
 MODELS = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")

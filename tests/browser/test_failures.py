@@ -7,8 +7,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from tests.child import ROOT
 from tests.e2e.reading import eventually
-from tests.e2e.site import ROOT
 
 WELL = {"eos_after": 12, "rate": 200}
 

@@ -11,12 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.child import ROOT
 from tests.drill import report
 from tests.drill.plan import Size, plan
 from tests.drill.report import Run
 from tests.drill.run import Drill, Patience, Result
 from tests.drill.sites import one_on_sqlite, pair_on_postgres
-from tests.e2e.site import ROOT
 
 QUICK = Patience(silence_s=4, answer_s=60, ended_s=30)
 #: A death is noticed after up to 19 s, and an answer then runs on.

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.child import Child
 from tests.cluster.postgres import ClusterSite, server
 from tests.drill.plan import SCRIPTS, TEXT_MODEL, Fault
-from tests.e2e.site import Process, Site
+from tests.e2e.site import Site
 
 END_S = 40
 #: Everything that a death waits for, in seconds instead of tens of seconds.
@@ -29,7 +30,7 @@ class Cluster:
     key: str
 
 
-def process_of(site: Site) -> Process:
+def process_of(site: Site) -> Child:
     """The site's web process, of now or of last."""
     assert site.web
     return site.web

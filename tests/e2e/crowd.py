@@ -27,6 +27,14 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
+def target_of(descriptor: Path) -> str:
+    """What an open descriptor leads to; one that was closed since it was listed leads nowhere."""
+    try:
+        return str(descriptor.readlink())
+    except FileNotFoundError:
+        return ""
+
+
 @dataclass(frozen=True)
 class Held:
     """What the web process holds: threads, open descriptors of the database file, memory."""
@@ -39,8 +47,8 @@ class Held:
     def by(cls, site: Site) -> "Held":
         process = psutil.Process(site.web.popen.pid)
         database = str(site.data_dir / "db.sqlite3")
-        links = [link.resolve() for link in Path(f"/proc/{process.pid}/fd").iterdir() if link.exists()]
-        return cls(process.num_threads(), sum(str(link) == database for link in links), process.memory_info().rss)
+        links = [target_of(link) for link in Path(f"/proc/{process.pid}/fd").iterdir()]
+        return cls(process.num_threads(), links.count(database), process.memory_info().rss)
 
     @property
     def is_bounded(self) -> bool:

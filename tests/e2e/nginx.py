@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.child import ROOT, Child
 from tests.e2e.reading import eventually
-from tests.e2e.site import ROOT, Process, Site
+from tests.e2e.site import Site
 
 #: What nginx does when it is told nothing but where to pass requests.
 AS_IT_COMES = "server { listen 80; location / { proxy_pass http://127.0.0.1:8000; proxy_read_timeout 60s; } }"
@@ -41,7 +42,7 @@ class Nginx:
         (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
         log = folder / "nginx.log"
         argv = [program, "-c", str(folder / "nginx.conf"), "-e", str(log), "-p", str(folder)]
-        self._process = Process(argv, site.env, folder / "nginx.out")
+        self._process = Child(argv, site.env, folder / "nginx.out")
         eventually(self._listens)
 
     def _listens(self) -> bool:

@@ -1,59 +1,17 @@
 """Owns a real site for tests: the launcher's process, the llama.cpp worker, one database kept through the suite."""
 
+import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).resolve().parents[2]
-START_S = 60
-
-
-class Process:
-    """A child whose log is kept, and whose lines can be waited for."""
-
-    def __init__(self, argv: list[str], env: dict[str, str], log: Path):
-        self.popen = subprocess.Popen(
-            argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        self.lines: list[str] = []
-        self._changed = threading.Condition()
-        self._log = log
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        with self._log.open("ab") as log:
-            for line in self.popen.stdout:
-                log.write(line)
-                log.flush()
-                with self._changed:
-                    self.lines.append(line.decode(errors="replace").rstrip())
-                    self._changed.notify_all()
-        with self._changed:
-            self.lines.append("(ended)")
-            self._changed.notify_all()
-
-    def line_with(self, text: str, timeout_s: float = START_S, after: int = 0) -> str:
-        """The first line that holds the text, behind so many lines, waited for."""
-
-        def found() -> str | None:
-            return next((line for line in self.lines[after:] if text in line), None)
-
-        with self._changed:
-            if not self._changed.wait_for(lambda: found() or "(ended)" in self.lines, timeout_s) or not found():
-                raise AssertionError(f"no line with {text!r} in\n" + "\n".join(self.lines[-30:]))
-            return found()
-
-    def end(self, signum: int = signal.SIGTERM, timeout_s: float = 20) -> int:
-        """Send a signal and wait for the end; returns the exit code."""
-        if self.popen.poll() is None:
-            self.popen.send_signal(signum)
-        return self.popen.wait(timeout_s)
+from tests.child import ROOT, Child
+from tests.e2e.reading import eventually
 
 
 class Site:
@@ -63,8 +21,8 @@ class Site:
         self.data_dir = data_dir
         self.model_dir = model_dir
         self.port = 0
-        self.web: Process | None = None
-        self.engine: Process | None = None
+        self.web: Child | None = None
+        self.engine: Child | None = None
         self.engine_url = ""
         self.env = {
             **os.environ,
@@ -104,8 +62,8 @@ class Site:
             "--tokenizer", str(self.model_dir / "smollm2"), "--name", "llama",
         )  # fmt: skip
 
-    def _process(self, *args: str, log: str) -> Process:
-        return Process([sys.executable, "manage.py", *args], self.env, self.data_dir / log)
+    def _process(self, *args: str, log: str) -> Child:
+        return Child([sys.executable, "manage.py", *args], self.env, self.data_dir / log)
 
     def kill(self) -> None:
         """kill -9 the web process."""
@@ -120,6 +78,24 @@ class Site:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def add_model(self, key: str, model: str, options: dict, *others: str) -> str:
+        """Register a scripted model while the site runs, and wait until it is served; returns its name."""
+        self.manage(
+            "add_engine",
+            "--kind",
+            "scripted",
+            "--model",
+            model,
+            "--name",
+            model,
+            "--options",
+            json.dumps(options),
+            *others,
+        )
+        with self.api(key) as client:
+            eventually(lambda: model in {row["id"] for row in client.get("/v1/models").json()["data"]})
+        return model
 
     def api(self, key: str, **options) -> httpx.Client:
         """A client of the REST API."""

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from tests.child import Child
 from tests.e2e.reading import chat, eventually, script
-from tests.e2e.site import Process, Site
+from tests.e2e.site import Site
 
 SERVERS = {
     "daphne": (["daphne", "-b", "127.0.0.1", "-p", "0"], "Listening on TCP address"),
@@ -31,7 +32,7 @@ def prepared(tmp_path_factory, model_dir):
 def plain(request, prepared):
     arguments, line = SERVERS[request.param]
     argv = [sys.executable, "-m", *arguments, "chatsite.asgi:application"]
-    prepared.web = Process(argv, prepared.env | {"PATH": os.environ["PATH"]}, prepared.data_dir / "plain.log")
+    prepared.web = Child(argv, prepared.env | {"PATH": os.environ["PATH"]}, prepared.data_dir / "plain.log")
     said = prepared.web.line_with(line).split("127.0.0.1:")[1]
     prepared.port = int("".join(c for c in said if c.isdigit()))
     yield prepared

@@ -1,7 +1,5 @@
 """Anthropic's messages on the real launcher, with their own SDK: blocks, tools, counts, errors, resuming."""
 
-import json
-
 import anthropic
 import httpx
 import openai
@@ -25,13 +23,8 @@ def client(site, key):
 
 
 @pytest.fixture(scope="module")
-def caller(site):
-    options = json.dumps({"markers": "think+hermes"})
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "tests-thinker", "--name", "tests-thinker", "--options", options,
-        "--context", "100000",
-    )  # fmt: skip
-    return "tests-thinker"
+def caller(site, key):
+    return site.add_model(key, "tests-thinker", {"markers": "think+hermes"}, "--context", "100000")
 
 
 def says(*texts, **fields):

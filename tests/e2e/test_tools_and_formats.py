@@ -25,13 +25,9 @@ PERSON = {
 
 
 @pytest.fixture(scope="module")
-def caller(site):
+def caller(site, key):
     """A scripted model that writes its calls as Hermes models do."""
-    options = json.dumps({"markers": "think+hermes"})
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "tests-caller", "--name", "tests-caller", "--options", options
-    )
-    return "tests-caller"
+    return site.add_model(key, "tests-caller", {"markers": "think+hermes"})
 
 
 def asked(api, model, said, **body):
@@ -119,6 +115,12 @@ def refusals():
                       "pattern is not taken"),
         "a million items": (schema({"items": {}, "minItems": 10**6}), "response_format.json_schema.schema",
                             "minItems"),
+        "a pattern in a corner": (schema({"unevaluatedProperties": {"pattern": "(a+)+$"}}),
+                                  "response_format.json_schema.schema", "pattern"),
+        "a pattern behind a reference": (schema({"$ref": "#/default", "default": {"pattern": "(a+)+$"}}),
+                                         "response_format.json_schema.schema", "$ref"),
+        "a million items behind a reference": (schema({"$ref": "#/x", "x": {"items": {}, "minItems": 10**6}}),
+                                               "response_format.json_schema.schema", "$ref"),
         "a schema from elsewhere": (schema({"$ref": "http://127.0.0.1:1/x"}), "response_format.json_schema.schema",
                                     "$ref"),
         "a grammar": ({"guided_regex": "(a+)+$"}, "guided_regex", "unknown field"),

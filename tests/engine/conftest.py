@@ -7,17 +7,16 @@ import os
 import subprocess
 import sys
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from streaming.engine.base import EngineError, GenerateRequest, Sampling
 from streaming.engine.llamacpp import LlamaCppEngine
+from tests.child import ROOT
 from tests.fault_engine import FaultEngine
-from tests.stream.conftest import bench  # noqa: F401  for tests of the whole stack
+from tests.stream.conftest import bench, user  # noqa: F401  for tests of the whole stack
 
-ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = itertools.count(1)
 
 
@@ -55,6 +54,11 @@ def shown(outputs):
 
 
 @pytest.fixture
+def row():
+    """That of ``bench``, where tests add their own."""
+
+
+@pytest.fixture
 async def fault():
     """A fault engine in the test's own loop: its counts and controls are plain attributes."""
     async with FaultEngine(rate=2000, slots=4, context=100).serving() as server:
@@ -68,25 +72,8 @@ async def fault_client(fault):
     await engine.aclose()
 
 
-def model_folder():
-    shared = os.environ.get("MODEL_DIR")
-    data_dir = Path(os.environ.get("DATA_DIR") or ROOT / "var")
-    return (Path(shared) if shared else data_dir / "models") / "smollm2"
-
-
-@pytest.fixture(scope="session")
-def demo_model():
-    """The demo model's GGUF, as `make run` fetches it."""
-    path = model_folder() / "model.gguf"
-    if not path.exists():
-        pytest.skip(f"no demo model at {path}; `make run` fetches it")
-    return path
-
-
 @pytest.fixture(scope="session")
 def demo_tokenizer(demo_model):
-    if not (demo_model.parent / "tokenizer.json").exists():
-        pytest.skip(f"no tokenizer.json beside {demo_model}; `make run` builds it")
     return demo_model.parent
 
 

@@ -1,7 +1,6 @@
 """Answers of chat endpoints in the whole stack: what is stored is what the endpoint said, and what it counted."""
 
 import pytest
-from django.contrib.auth.models import User
 
 from streaming.models import Engine
 from streaming.ownership.ask import Ask
@@ -19,11 +18,6 @@ DIALECTS = {"openai": "/v1", "anthropic": ""}
 @pytest.fixture(autouse=True)
 def _database(transactional_db):
     """Other threads write here."""
-
-
-@pytest.fixture
-def user():
-    return User.objects.create_user("u1")
 
 
 @pytest.fixture(params=DIALECTS)

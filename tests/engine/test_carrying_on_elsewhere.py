@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from django.contrib.auth.models import User
 
 from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
 from streaming.models import Engine
@@ -18,7 +17,8 @@ from streaming.ownership.start import check, start
 from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.policy import parse_policy
 from streaming.store import threads
-from tests.engine.conftest import ROOT, save
+from tests.child import ROOT
+from tests.engine.conftest import save
 from tests.fault_engine import FaultEngine
 from tests.stream.conftest import until_stored
 
@@ -29,16 +29,6 @@ TOKENS, CUT = 100, 30
 def _database(transactional_db, settings):
     """Other threads write here."""
     settings.IDLE_TIMEOUT_S = 1.0
-
-
-@pytest.fixture
-def user():
-    return User.objects.create_user("u1")
-
-
-@pytest.fixture
-def row():
-    """Rows are added by the tests."""
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from django.core.management import CommandError, call_command
 from streaming.management import vllm_worker
 from streaming.management.commands.run_engine import check_model, default_threads, is_loopback
 from streaming.models import Engine
-from tests.engine.conftest import ROOT, byte_level, save
+from tests.child import ROOT
+from tests.engine.conftest import byte_level, save
 
 
 def add(**options):

@@ -8,7 +8,8 @@ import sys
 import aiohttp
 
 from streaming.engine.llamacpp import LlamaCppEngine
-from tests.engine.conftest import ROOT, ask, broken, collect, shown
+from tests.child import ROOT
+from tests.engine.conftest import ask, broken, collect, shown
 
 
 async def test_it_prints_its_port_paces_and_stamps_its_chunks_and_takes_faults_by_http():

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from django.contrib.auth.models import User
 
 from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
 from streaming.models import Engine
@@ -23,16 +22,6 @@ ANSWER_TOKENS, TOKENS_PER_S = 60, 200
 def _database(transactional_db, settings):
     """Other threads write here."""
     settings.MAX_QUEUED_PER_ENGINE = QUEUE
-
-
-@pytest.fixture
-def user():
-    return User.objects.create_user("u1")
-
-
-@pytest.fixture
-def row():
-    """Added by the test."""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from streaming.engine.openai import context_in
 from streaming.management.commands.probe_engine import probed
 from streaming.models import Engine, Response, ResponseEvent
 from streaming.store import threads
-from tests.engine.conftest import ROOT
+from tests.child import ROOT
 
 PATHS = {"openai": "/v1", "anthropic": "", "llamacpp": "", "vllm": ""}
 

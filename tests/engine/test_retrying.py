@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from django.contrib.auth.models import User
 
 from streaming.models import Engine
 from streaming.ownership.ask import Ask
@@ -20,16 +19,6 @@ GONE = "http://127.0.0.1:1"
 @pytest.fixture(autouse=True)
 def _database(transactional_db):
     """Other threads write here."""
-
-
-@pytest.fixture
-def user():
-    return User.objects.create_user("u1")
-
-
-@pytest.fixture
-def row():
-    """Rows are added by the tests."""
 
 
 @pytest.fixture

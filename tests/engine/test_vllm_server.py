@@ -23,7 +23,8 @@ from streaming.engine.prompt import render_prompt
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.engine.upstream import Upstream
 from streaming.engine.vllm import VllmEngine
-from tests.engine.conftest import ROOT, ask, broken, collect, shown, until
+from tests.child import ROOT
+from tests.engine.conftest import ask, broken, collect, shown, until
 
 START_S = 400
 SLOTS = 4

@@ -1,12 +1,12 @@
 """Owns the one site that the end-to-end and the browser tests share, and that the check of its database comes last."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.site import ROOT, Site
+from deploy.setup import places
+from tests.e2e.site import Site
 
 
 @pytest.hookimpl(trylast=True)
@@ -16,18 +16,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def model_dir() -> Path:
-    """The folder of the demo model; `make test` makes it."""
-    folder = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")
-    if not (folder / "smollm2" / "tokenizer.json").is_file():
-        pytest.skip("the demo model is not there; run `make test`")
-    return folder
+def demo_model() -> Path:
+    """The demo model's GGUF, with its tokenizer beside it; `make test` makes both."""
+    model = places.demo_model()
+    if not (model.gguf.is_file() and model.tokenizer.is_file()):
+        pytest.skip(f"the demo model is not in {model.folder}; run `make test`")
+    return model.gguf
+
+
+@pytest.fixture(scope="session")
+def model_dir(demo_model: Path) -> Path:
+    """The folder of the folders of models."""
+    return demo_model.parent.parent
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterator[Site]:
     """A site with a scripted engine and the real llama.cpp worker."""
-    site = Site(tmp_path_factory.mktemp("site"), model_dir)
+    # All tests are one user: how many of their refusals are stored must not depend on who came in the same minute.
+    site = Site(tmp_path_factory.mktemp("site"), model_dir, REJECTED_ROWS_PER_MINUTE="100000")
     site.prepare()
     site.manage(
         "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "400",

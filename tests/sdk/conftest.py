@@ -65,11 +65,7 @@ class Place:
 @pytest.fixture(scope="session")
 def place(site: Site, key: str) -> Place:
     """The site with a scripted model, ``tests-judged``, that writes calls as Hermes models do."""
-    options = json.dumps({"markers": "think+hermes"})
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "tests-judged", "--name", "tests-judged", "--options", options,
-        "--context", "100000",
-    )  # fmt: skip
+    site.add_model(key, "tests-judged", {"markers": "think+hermes"}, "--context", "100000")
     return Place(site, key)
 
 

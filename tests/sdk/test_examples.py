@@ -1,6 +1,5 @@
 """The examples, run as a person runs them: they lose no text when the server is killed, and stop on Ctrl-C."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,8 +8,8 @@ import sys
 import pytest
 
 from examples.stream import wait_s
+from tests.child import ROOT
 from tests.e2e.reading import eventually
-from tests.e2e.site import ROOT
 from tests.sdk.conftest import BREAKS_AFTER, ENDLESS, HELLO, HERE
 
 WORDS = [f"w{n} " for n in range(60)]
@@ -36,19 +35,8 @@ def start(request, place, node_packages):
 @pytest.fixture(scope="module")
 def survivor(place):
     """A model that another process can carry on: its script is its own, for of a question nothing is kept."""
-    options = json.dumps({"script": {"outputs": [{"text": word} for word in WORDS], "delay_s": 0.05}})
-    place.site.manage(
-        "add_engine",
-        "--kind",
-        "scripted",
-        "--model",
-        "tests-survivor",
-        "--name",
-        "tests-survivor",
-        "--options",
-        options,
-    )
-    return "tests-survivor"
+    plays = {"script": {"outputs": [{"text": word} for word in WORDS], "delay_s": 0.05}}
+    return place.site.add_model(place.key, "tests-survivor", plays)
 
 
 def ended(client):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from streaming.api import anthropic_schema, chat_schema, responses_schema
-from tests.e2e.site import ROOT
+from tests.child import ROOT
 from tests.sdk.clients_table import BEGIN, END, PAGE, table
 
 TEXT = PAGE.read_text()

@@ -6,9 +6,7 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.child import ROOT, Child
+
 WAIT_S = 20.0
 UPGRADE = (
     b"GET /socket HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -25,45 +24,11 @@ UPGRADE = (
 )
 
 
-class ServerProcess:
-    """One launched process whose output can be awaited."""
+class ServerProcess(Child):
+    """A launched server and the sockets that reach it."""
 
     def __init__(self, command: list[str], env: dict[str, str] | None = None, pass_fds: Sequence[int] = ()) -> None:
-        self.process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=ROOT,
-            pass_fds=pass_fds,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-        )
-        self.lines: list[str] = []
-        self._news = threading.Condition()
-        self._ended = False
-        threading.Thread(target=self._collect, daemon=True).start()
-
-    def _collect(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self._news:
-                self.lines.append(line.rstrip("\n"))
-                self._news.notify_all()
-        with self._news:
-            self._ended = True
-            self._news.notify_all()
-
-    def wait_for(self, pattern: str, count: int = 1) -> re.Match[str]:
-        """The count-th line that matches, as soon as it is printed."""
-
-        def found() -> list[re.Match[str]]:
-            return [match for line in self.lines if (match := re.search(pattern, line))]
-
-        with self._news:
-            self._news.wait_for(lambda: len(found()) >= count or self._ended, WAIT_S)
-            matches = found()
-        assert len(matches) >= count, f"{pattern!r} was not printed {count} times:\n" + "\n".join(self.lines)
-        return matches[count - 1]
+        super().__init__(command, {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, pass_fds=pass_fds)
 
     def wait_listening(self) -> "ServerProcess":
         self.port = int(self.wait_for(r"listening on http://127\.0\.0\.1:(\d+)").group(1))
@@ -73,14 +38,14 @@ class ServerProcess:
         return sum(bool(re.search(pattern, line)) for line in self.lines)
 
     def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        self.popen.send_signal(number)
 
     def exit_code(self, within_s: float = WAIT_S) -> int:
-        return self.process.wait(within_s)
+        return self.popen.wait(within_s)
 
     @property
     def rss_bytes(self) -> int:
-        return int(psutil.Process(self.process.pid).memory_info().rss)
+        return int(psutil.Process(self.popen.pid).memory_info().rss)
 
     def connect(self, receive_buffer_bytes: int | None = None) -> socket.socket:
         sock = socket.socket()
@@ -97,8 +62,8 @@ class ServerProcess:
         return sock
 
     def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        self.popen.kill()
+        self.popen.wait()
 
 
 def read_until(sock: socket.socket, end: bytes) -> bytes:

@@ -94,6 +94,19 @@ def test_open_streams_are_broken_off_and_named_when_the_drain_is_over(launch):
         assert not read_all(sock).endswith(b"0\r\n\r\n")
 
 
+def test_who_still_waits_for_a_first_byte_when_the_drain_is_over_is_told_to_come_again(launch):
+    server = launch(drain_s=0.3)
+    waiting, page = server.get("/api/later?60"), server.get("/later?60")
+    server.wait_for("called later")
+    server.signal(signal.SIGTERM)
+    answer = read_all(waiting)
+    assert b" 503 " in answer
+    assert b"Retry-After: 1" in answer
+    assert b'"unavailable"' in answer
+    assert b" 503 " in read_all(page)
+    assert server.exit_code() == 0
+
+
 def test_a_hanging_application_does_not_keep_the_process(launch):
     server = launch(mode="shutdown_hangs", drain_s=0.5)
     server.signal(signal.SIGTERM)

@@ -13,7 +13,8 @@ from chatsite.process_lock import LockHeldError, ProcessLock
 from chatsite.server.limits import Limits
 from chatsite.server.listener import ListenError, adopt, bind, listen, url_of
 from chatsite.server.versions import OldVersionError, check_versions
-from tests.server.conftest import ROOT, ServerProcess, read_until
+from tests.child import ROOT
+from tests.server.conftest import ServerProcess, read_until
 
 HOLD_LOCK = """
 import signal, sys
@@ -33,7 +34,7 @@ def test_the_server_runs_on_uvloop_and_a_monotonic_clock(launch):
 
 def test_the_server_may_open_as_many_files_as_the_system_grants(launch):
     server = launch()
-    soft, hard = psutil.Process(server.process.pid).rlimit(resource.RLIMIT_NOFILE)
+    soft, hard = psutil.Process(server.popen.pid).rlimit(resource.RLIMIT_NOFILE)
     assert soft == hard
 
 
@@ -76,7 +77,7 @@ def test_a_second_process_on_one_lock_is_refused_and_told_who_holds_it(tmp_path)
     holder = ServerProcess([sys.executable, "-c", HOLD_LOCK, str(path)])
     try:
         holder.wait_for("held")
-        with pytest.raises(LockHeldError, match=f"held by process {holder.process.pid}"):
+        with pytest.raises(LockHeldError, match=f"held by process {holder.popen.pid}"):
             ProcessLock(path).acquire()
         holder.signal(signal.SIGKILL)
         holder.exit_code()

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from deploy.setup import places
+from tests.setup.family import still_running
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 STOP_WITHIN_S = 10
@@ -60,14 +61,13 @@ class Run:
         return output, self.process.returncode, time.monotonic() - started_s
 
     def left_over(self):
-        psutil.wait_procs(self.family, timeout=1)
-        return [one for one in self.family if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        return still_running(self.family, within_s=1)
 
 
 @pytest.fixture
-def make_run(model_file, tmp_path, monkeypatch):
+def make_run(demo_model, tmp_path, monkeypatch):
     """Starts `make run` with the model that is there; the data folder's name has a space."""
-    monkeypatch.setenv("MODEL_DIR", str(model_file.parent.parent))
+    monkeypatch.setenv("MODEL_DIR", str(demo_model.parent.parent))
     started = []
 
     def start():

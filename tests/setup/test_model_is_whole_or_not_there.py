@@ -73,9 +73,9 @@ def test_a_gguf_of_the_wrong_length_is_fetched_anew_and_what_a_killed_run_left_i
     assert not left_over.exists()
 
 
-def test_a_whole_model_is_not_fetched_again(model_file, monkeypatch):
+def test_a_whole_model_is_not_fetched_again(demo_model, monkeypatch):
     monkeypatch.setattr(model, "download", lambda folder: pytest.fail("fetched again"))
-    model.ensure(places.Model(model_file.parent))
+    model.ensure(places.Model(demo_model.parent))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")

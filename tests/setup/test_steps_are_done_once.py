@@ -138,9 +138,9 @@ def test_a_node_that_is_new_enough_is_used(version):
 
 
 @pytest.mark.engine
-def test_the_tokenizer_is_built_once_and_again_when_a_file_of_it_is_gone(model_file, tmp_path, monkeypatch):
+def test_the_tokenizer_is_built_once_and_again_when_a_file_of_it_is_gone(demo_model, tmp_path, monkeypatch):
     model = places.Model(tmp_path)
-    model.gguf.symlink_to(model_file)
+    model.gguf.symlink_to(demo_model)
     tokenizer.ensure(model)
     names = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", ".tokenizer.stamp", "model.gguf"}
     assert {path.name for path in tmp_path.iterdir()} == names

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from deploy.setup import places
+from tests.setup.family import still_running
 
 MAIN = """
 import json, os, sys
@@ -61,18 +62,7 @@ class Running:
         return output, self.process.returncode, time.monotonic() - started_s
 
     def left_over(self):
-        """Those that still run, some time after. A zombie is gone: only init has not noticed yet."""
-        give_up_s = time.monotonic() + STOP_WITHIN_S
-        while (alive := [one for one in self.family if _runs(one)]) and time.monotonic() < give_up_s:
-            psutil.wait_procs(alive, timeout=0.1)
-        return alive
-
-
-def _runs(process):
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+        return still_running(self.family, STOP_WITHIN_S)
 
 
 @pytest.fixture

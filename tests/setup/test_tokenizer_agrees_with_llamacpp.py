@@ -35,11 +35,11 @@ CORPUS = [
 
 
 @pytest.fixture(scope="module")
-def ask(model_file):
+def ask(demo_model):
     """llama.cpp's own answer for a text."""
     xllamacpp = pytest.importorskip("xllamacpp")
     params = xllamacpp.CommonParams()
-    params.model.path = str(model_file)
+    params.model.path = str(demo_model)
     params.n_ctx, params.n_parallel, params.verbosity = 512, 1, 0
     server = xllamacpp.Server(params)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

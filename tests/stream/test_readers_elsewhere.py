@@ -94,7 +94,7 @@ async def test_what_readers_elsewhere_took_is_delivered_also_when_they_left_befo
     follow.close()
     await noted(response, 0)
     await stop(bench.owner, await bench.row(response), "api")
-    await bench.owner.count_delivered_elsewhere()
+    await bench.owner.company.count_delivered()
     row = await bench.row(response)
     assert taken <= row.delivered_tokens <= row.sent_tokens
     assert taken > 0

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from django.db import OperationalError
 
 from streaming.journal import batch as batch_module
 from streaming.journal.tail import KEEP_EVENTS
@@ -19,7 +20,7 @@ SAID = "".join(f"w{n} " for n in range(30))
 def unlucky(monkeypatch):
     """The next commit fails as it does when the database's process was killed."""
     real = batch_module.Batch._write_together
-    failures = iter([batch_module.OperationalError("server closed the connection unexpectedly")])
+    failures = iter([OperationalError("server closed the connection unexpectedly")])
 
     def arm():
         def write(batch):
@@ -103,3 +104,12 @@ async def test_a_commit_that_hangs_for_too_long_is_as_one_that_fails(bench, engi
     assert text_of(await bench.log(response)) == row.output_text
     engine.open_gate("g")
     assert (await bench.ended(silent)).output_text == "ab"
+
+
+async def test_nobody_waits_for_a_row_that_a_hanging_commit_is_to_store(bench):
+    bench.owner.journal._patience_s = 0.2
+    with locked_database():
+        async with asyncio.timeout(DEADLINE_S):
+            with pytest.raises(OperationalError, match="takes no writes"):
+                await bench.ask({"outputs": [{"text": "a"}]})
+        assert not bench.owner.journal._in_flight.failed

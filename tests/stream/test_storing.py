@@ -11,8 +11,8 @@ from streaming.api.answering import follow
 from streaming.api.auth import Caller
 from streaming.models import Conversation, Message, Response, ids
 from streaming.ownership.ask import Refused
-from streaming.store import history, responses, threads
-from streaming.store.responses import ConversationBusy, NewResponse
+from streaming.store import creation, history, threads
+from streaming.store.creation import ConversationBusy, NewResponse
 from tests.stream.conftest import DEADLINE_S
 from tests.stream.test_the_journal import locked_database
 
@@ -34,7 +34,7 @@ async def test_who_leaves_while_the_response_is_stored_leaves_nothing_that_runs_
     with locked_database():
         asking = asyncio.create_task(bench.ask({"outputs": [{"text": "abc"}]}, policy=policy))
         async with asyncio.timeout(DEADLINE_S):
-            while not bench.owner._expected:
+            while not bench.owner.places._expected:
                 await asyncio.sleep(0)
         asking.cancel()
         await asyncio.wait([asking])
@@ -103,14 +103,14 @@ async def test_a_question_to_a_conversation_that_was_deleted_meanwhile_finds_not
         request={}, prompt_ids=[1], owner="web_x", conversation_id=conversation.id, question="more",
         parent_id=leaf.id,
     )  # fmt: skip
-    assert await threads.write(responses.create, new)
+    assert await threads.write(creation.create, new)
     with pytest.raises(ConversationBusy):
-        await threads.write(responses.create, NewResponse(**{**fields_of(new), "id": f"{new.id}x"}))
+        await threads.write(creation.create, NewResponse(**{**fields_of(new), "id": f"{new.id}x"}))
     await threads.run(Conversation.objects.filter(id=conversation.id).delete)
     with pytest.raises(Message.DoesNotExist):
         await threads.run(history.thread, conversation.id, leaf.id)
     with pytest.raises(Conversation.DoesNotExist):
-        await threads.write(responses.create, NewResponse(**{**fields_of(new), "id": f"{new.id}y"}))
+        await threads.write(creation.create, NewResponse(**{**fields_of(new), "id": f"{new.id}y"}))
 
 
 def fields_of(new: NewResponse) -> dict:
@@ -123,7 +123,7 @@ async def test_who_repeats_a_request_before_its_relay_is_there_counts_as_its_rea
     request.scope = {}
     request.auth, request.session = Caller(bench.user, None), SimpleNamespace(session_key="s")
     tails = bench.owner._tails
-    with bench.owner.expecting(response.id, None, "scripted"):
+    with bench.owner.places.expecting(response.id, None, "scripted"):
         del tails[response.id]
         following = asyncio.create_task(follow(request, response, cursor=0, stream=True))
         await asyncio.sleep(0)

@@ -12,8 +12,8 @@ from streaming.ownership.stop import stop
 from streaming.ownership.sweep import take_up_strays
 from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.end_state import STOPPED, TRUNCATED, End, decide
-from streaming.store import orphans, responses, threads
-from streaming.store.responses import NewResponse
+from streaming.store import creation, orphans, responses, threads
+from streaming.store.creation import NewResponse
 from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of, until_stored
 
 WORDS = [{"text": f"word{i} "} for i in range(60)]
@@ -103,7 +103,7 @@ async def test_two_successors_cannot_both_take_a_response(bench, scripted, succe
     first, second = await asyncio.gather(
         threads.run(orphans.adopt, row, "web_a"), threads.run(orphans.adopt, await bench.row(response), "web_b")
     )
-    assert (first is None) != (second is None)
+    assert first != second
 
 
 async def test_a_process_that_was_taken_over_can_neither_append_nor_end(bench, scripted, engine):
@@ -204,7 +204,7 @@ async def test_a_row_that_was_stored_although_that_seemed_to_fail_is_ended_and_o
         user_id=bench.user.pk, purpose="api", dialect=OPENAI_CHAT, model="scripted", policy="abort", stream=True,
         request={}, prompt_ids=(), owner=bench.owner.id,
     )  # fmt: skip
-    stray = await threads.write(responses.create, new)
+    stray = await threads.write(creation.create, new)
     suspects = await take_up_strays(bench.owner, set())
     assert suspects == {stray.id}
     assert (await bench.row(stray)).end_state is None

@@ -4,8 +4,8 @@ import pytest
 from django.core.cache import cache
 
 from streaming.models import Response
-from streaming.store import orphans, responses
-from streaming.store.responses import NewResponse
+from streaming.store import creation, orphans
+from streaming.store.creation import NewResponse
 from streaming.tasks import DEAD_TICKS, end_orphans
 
 
@@ -22,7 +22,7 @@ def running(user):
         user_id=user.pk, purpose="api", dialect="openai_chat", model="m", policy="abort", stream=True, request={},
         prompt_ids=(1, 2, 3), owner="web_x",
     )  # fmt: skip
-    return responses.create(new)
+    return creation.create(new)
 
 
 def state(response) -> tuple[str, str | None, str]:

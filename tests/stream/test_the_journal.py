@@ -81,7 +81,7 @@ def broken_writes():
     real = batch_module.log.insert
 
     def full(_events):
-        raise batch_module.OperationalError("database or disk is full")
+        raise OperationalError("database or disk is full")
 
     batch_module.log.insert = full
     try:
@@ -130,7 +130,7 @@ async def test_a_commit_that_went_through_although_it_was_reported_as_failed_is_
         shown = any(event.kind in {"text", "ended"} for entry in batch.entries for event in entry.events)
         if shown and len(failures) < 4:
             failures.append(batch)
-            raise batch_module.OperationalError("server closed the connection unexpectedly")
+            raise OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(batch_module.Batch, "_write_together", unacknowledged)
     monkeypatch.setattr("streaming.journal.journal.RETRY_S", 0.01)

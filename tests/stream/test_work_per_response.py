@@ -16,8 +16,9 @@ from streaming.journal import batch as batch_module
 from streaming.journal import journal as journal_module
 from streaming.models import Response
 from streaming.protocol.events import TEXT, Draft
-from streaming.store import access, threads
-from streaming.store.responses import KeyTaken, Started
+from streaming.store import access, creation, threads
+from streaming.store.creation import KeyTaken
+from streaming.store.responses import Started
 from tests.stream.conftest import DEADLINE_S
 from tests.stream.test_a_response_from_question_to_end import read
 
@@ -128,7 +129,7 @@ async def test_a_row_that_a_broken_commit_had_made_is_not_given_out_when_it_cann
         raise IntegrityError("its user is gone")
 
     monkeypatch.setattr(batch_module.Batch, "_write_together", lambda batch: in_transaction(broken, batch))
-    monkeypatch.setattr(batch_module.responses, "create", refused)
+    monkeypatch.setattr(creation, "create", refused)
     with pytest.raises(IntegrityError):
         await bench.ask(WAITING)
 
@@ -140,17 +141,17 @@ def in_transaction(write, batch) -> None:
 
 async def test_who_asks_while_storage_fails_is_told_and_nothing_is_left_of_it(bench, monkeypatch):
     await bench.ask(WAITING)
-    real = batch_module.responses.insert
+    real = creation.insert
     monkeypatch.setattr(journal_module, "RETRY_S", 0.01)
 
     def full(new):
         real(new)
         raise OperationalError("database or disk is full")
 
-    monkeypatch.setattr(batch_module.responses, "insert", full)
+    monkeypatch.setattr(creation, "insert", full)
     with pytest.raises(OperationalError):
         await bench.ask(WAITING)
-    monkeypatch.setattr(batch_module.responses, "insert", real)
+    monkeypatch.setattr(creation, "insert", real)
     async with asyncio.timeout(DEADLINE_S):
         while not await bench.owner.journal.settled():
             await asyncio.sleep(0.01)

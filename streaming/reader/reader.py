@@ -1,12 +1,8 @@
 """Owns the way from a log to one connection: cursor, frames, heartbeats. Never queues: the log is the queue."""
 
 import asyncio
-import logging
-import random
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
-
-from django.db import DatabaseError
 
 from streaming.journal import Journal, Tail
 from streaming.presence import Presence
@@ -14,10 +10,11 @@ from streaming.protocol.cursor import format_event_id
 from streaming.protocol.dialects.base import Encoder
 from streaming.protocol.events import ENDED, Event
 from streaming.protocol.sse import HEARTBEAT
-from streaming.store import log, responses, threads
+from streaming.store import log, threads
 from streaming.store.responses import Delivered
 
-logger = logging.getLogger(__name__)
+from .heart import Heart
+from .rows import Rows
 
 
 class Reader:
@@ -49,21 +46,16 @@ class Reader:
         self._encoder = encoder
         self._tail = tail
         self._journal = journal
-        self._heartbeat_s = heartbeat_s
+        self._heart = Heart(heartbeat_s, on_due=self.wake)
+        self._rows = Rows(response_id)
         self._follow_poll_s = follow_poll_s
         self._epoch = tail.epoch if tail else 0
         self._tokens = 0
         self._folded = 0
         self._closed = False
-        self._deleted = False
         self._dismissed = False
         self._waiter: asyncio.Future[None] | None = None
-        self._asked: asyncio.Task[Sequence[Event]] | None = None
-        self._asked_cursor = 0
         self._reads_rows = tail is None
-        self._alarm: asyncio.TimerHandle | None = None
-        self._sent_at = 0.0
-        self._beat_due = False
         self._presence = presence if counts and not tail else None
         if tail:
             tail.attach(self, counts)
@@ -85,10 +77,8 @@ class Reader:
         if self._closed:
             return
         self._closed = True
-        if self._alarm:
-            self._alarm.cancel()
-        if self._asked:
-            self._asked.cancel()
+        self._heart.stop()
+        self._rows.close()
         if self._presence:
             self._presence.leave(self, self.response_id, self._tokens)
         if self._tail:
@@ -122,8 +112,8 @@ class Reader:
         What is yielded counts as handed to the socket when the next frame is asked for.
         """
         await self._fold()
-        self._sent_at = asyncio.get_running_loop().time()
-        self._set_alarm()
+        if not self._closed:
+            self._heart.start()
         while not self._closed:
             events = await self._next(self.cursor, may_beat=True)
             if events:
@@ -136,10 +126,9 @@ class Reader:
             elif self._gone:
                 yield self._encoder.detached(self.last_event_id)
                 return
-            elif self._beat_due:
-                self._beat_due = False
+            elif self._heart.is_due:
                 yield HEARTBEAT
-                self._sent_at = asyncio.get_running_loop().time()
+                self._heart.sent(asyncio.get_running_loop().time())
 
     @property
     def last_event_id(self) -> str:
@@ -153,10 +142,12 @@ class Reader:
 
     @property
     def _gone(self) -> bool:
-        return self._deleted or self._dismissed or bool(self._tail and (self._tail.given_up or self._tail.storage_lost))
+        tail = self._tail
+        return self._rows.are_deleted or self._dismissed or bool(tail and (tail.given_up or tail.storage_lost))
 
     def _advance(self, events: Sequence[Event]) -> None:
-        now = self._sent_at = asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        self._heart.sent(now)
         self.cursor = events[-1].seq
         self._epoch = events[-1].epoch
         for event in events:
@@ -185,7 +176,7 @@ class Reader:
             events = self._page(cursor)
             if events:
                 return events
-            if self._gone or (may_beat and self._beat_due):
+            if self._gone or (may_beat and self._heart.is_due):
                 return ()
             await self._wait()
         return ()
@@ -194,47 +185,15 @@ class Reader:
         events = self._tail.since(cursor) if self._tail else None
         self._reads_rows = events is None or (not events and self._tail is not None and self._tail.ended)
         if events is None or self._reads_rows:
-            return self._rows(cursor)
+            return self._rows.after(cursor)
         return log.first_page(events)
-
-    def _rows(self, cursor: int) -> Sequence[Event]:
-        """What the database answered, or nothing yet. Not awaited here: hearts beat on while it hangs or fails."""
-        if self._asked is None or self._asked_cursor != cursor:
-            self._asked = asyncio.get_running_loop().create_task(self._ask(cursor))
-            self._asked_cursor = cursor
-        if not self._asked.done():
-            return ()
-        answer, self._asked = self._asked, None
-        return answer.result()
-
-    async def _ask(self, cursor: int) -> Sequence[Event]:
-        try:
-            events = await threads.run(log.page, self.response_id, cursor)
-            self._deleted = not events and not await threads.run(responses.exists, self.response_id)
-        except DatabaseError as error:
-            logger.debug("the log of %s cannot be read just now: %s", self.response_id, error)
-            return ()
-        return events
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
-        if self._asked:
-            either: list[asyncio.Future[Any]] = [self._waiter, self._asked]
+        if self._rows.asked:
+            either: list[asyncio.Future[Any]] = [self._waiter, self._rows.asked]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         elif self._reads_rows:
             await asyncio.wait([self._waiter], timeout=self._follow_poll_s)
         else:
             await self._waiter
-
-    def _set_alarm(self) -> None:
-        """One alarm per reader looks twice in a heartbeat's time whether one is due; jitter keeps readers apart."""
-        pause_s = self._heartbeat_s * random.uniform(0.4, 0.5)
-        self._alarm = asyncio.get_running_loop().call_later(pause_s, self._ring)
-
-    def _ring(self) -> None:
-        if self._closed:
-            return
-        if asyncio.get_running_loop().time() - self._sent_at >= self._heartbeat_s / 2:
-            self._beat_due = True
-            self.wake()
-        self._set_alarm()

@@ -1,0 +1,91 @@
+"""Owns what an answer goes on from, new or part written: its prompt, its pure state, its job. Decides not whether."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streaming.engine.base import Sampling
+from streaming.engine.prompt import carry_on
+from streaming.engine.registry import bundle_for
+from streaming.engine.tokenizer import TokenizerBundle
+from streaming.models import Engine, Response
+from streaming.protocol.detokenizer import Detokenizer
+from streaming.protocol.events import TEXT, Event
+from streaming.protocol.markers import spelled
+from streaming.protocol.policy import Policy
+from streaming.protocol.response_stream import ResponseStream, StreamOptions
+from streaming.relay import Job
+from streaming.store import log, threads
+
+from .stream_options import stream_options
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The same at a response's start and whenever it is carried on. ``by_ids``: for an engine that yields ids."""
+
+    response_id: str
+    bundle: TokenizerBundle
+    prompt_ids: Sequence[int]
+    options: StreamOptions
+
+    def prompt_after(self, events: Sequence[Event], by_ids: bool) -> list[int]:
+        """The prompt and what was produced after it: the same ids, or the shown text tokenized."""
+        if by_ids:
+            return [*self.prompt_ids, *(token_id for event in events for token_id in event.token_ids)]
+        markers = self.options.get("markers")
+        if markers is not None:
+            text = spelled(markers, events, self.options.get("in_reasoning", False))
+        else:
+            text = "".join(event.payload["text"] for event in events if event.kind == TEXT)
+        return carry_on(self.bundle, self.prompt_ids, text)
+
+    def stream_after(self, events: Sequence[Event], by_ids: bool) -> ResponseStream:
+        """The pure state after the events."""
+        detokenizer = Detokenizer(self.bundle.tokenizer, self.prompt_ids) if by_ids else None
+        return ResponseStream.rebuild(events, detokenizer=detokenizer, **self.options)
+
+    async def carried_on(self, by_ids: bool) -> tuple[ResponseStream, Sequence[int]]:
+        """The state after all that is stored by now, and the prompt to ask the next engine with."""
+        events = await threads.run(log.read, self.response_id)
+        return self.stream_after(events, by_ids), self.prompt_after(events, by_ids)
+
+
+def beginning_of(row: Engine, response_id: str, request: Mapping[str, Any], prompt_ids: Sequence[int]) -> Beginning:
+    """From an engine's row and the request as a response stores it; ValueError for markers that there are not."""
+    bundle = bundle_for(row)
+    options = stream_options(
+        row.options,
+        bundle,
+        prompt_ids,
+        response_id,
+        asked=request.get("options", {}),
+        stops=tuple(request["stop"]),
+        max_tokens=request["max_tokens"],
+        min_tokens=request["sampling"].get("min_tokens", 0),
+    )
+    return Beginning(response_id, bundle, prompt_ids, options)
+
+
+def job_of(response: Response, policy: Policy, prompt_ids: Sequence[int]) -> Job:
+    """What the row asks for: all but what only the first owner has, the turns and the tools."""
+    request = response.request
+    return Job(
+        response_id=response.id,
+        epoch=response.epoch,
+        model=response.model,
+        prompt_ids=prompt_ids,
+        prompt_tokens=response.prompt_tokens or 0,
+        sampling=Sampling(max_tokens=request["max_tokens"], stop=tuple(request["stop"]), **_sampling(response)),
+        policy=policy,
+        cache_salt=str(response.user_id),
+        conversation=response.conversation_id or "",
+    )
+
+
+def _sampling(response: Response) -> dict[str, Any]:
+    """The sampling parameters as they were asked for; JSON made texts of the token ids."""
+    sampling = dict(response.request["sampling"])
+    if bias := sampling.get("logit_bias"):
+        sampling["logit_bias"] = {int(token_id): value for token_id, value in bias.items()}
+    return sampling
