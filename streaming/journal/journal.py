@@ -48,7 +48,7 @@ class Journal:
     With ``synchronous`` off PostgreSQL may acknowledge events before they are on disk; ends always are.
     """
 
-    def __init__(self, gap_s: float = 0.003, patience_s: float = 10.0, synchronous: bool = True):
+    def __init__(self, gap_s: float = 0.005, patience_s: float = 10.0, synchronous: bool = True):
         self._gap_s = gap_s
         self._patience_s = patience_s
         self._synchronous = synchronous
