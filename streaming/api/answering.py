@@ -27,6 +27,7 @@ from . import refusals
 from .auth import caller, credential
 from .errors import ApiError, deleted
 from .handover import BodyHandover, StreamHandover
+from .position import refuse_expired
 from .response_body import asked_of, head, response_body
 
 BeforePrompt = Callable[[Ask], Awaitable[Ask]]
@@ -112,6 +113,7 @@ async def _attach(request: HttpRequest, ask: Ask, known: Response) -> HttpRespon
         )
     if ask.detached:
         return await started(known)
+    await refuse_expired(known)
     return await follow(request, known, cursor=0, stream=ask.stream, dialect=ask.dialect)
 
 

@@ -18,7 +18,7 @@ from .asking import answer, ask_of
 from .auth import caller
 from .errors import ApiError
 from .input_items import listed, turns_of
-from .position import checked_position
+from .position import checked_position, refuse_expired
 from .response_body import response_body
 from .responses import found
 from .responses_schema import IGNORED, ResponsesRequest
@@ -75,6 +75,7 @@ async def retrieve(
     if not stream:
         return JsonResponse(await response_body(response))
     number = starting_after or 0
+    await refuse_expired(response)
     cursor = await checked_position(response, None, number // NUMBERS_PER_EVENT, "starting_after")
     return await follow(request, response, cursor=cursor, stream=True, dialect=OPENAI_RESPONSES, starting_after=number)
 

@@ -9,8 +9,18 @@ from streaming.store import log, threads
 from .errors import ApiError
 
 
+async def refuse_expired(response: Response) -> None:
+    """A response may outlive its log. Raises ApiError with what is left of it: the end and the text."""
+    if response.end_state is None or not response.last_seq:
+        return
+    if not await threads.run(log.holds, response.id, response.last_seq):
+        left = {name: getattr(response, name) for name in ("end_state", "end_reason", "finish_reason", "output_text")}
+        raise ApiError(410, "the log of this response has expired", code="log_expired", extra=left)
+
+
 async def cursor_of(request: HttpRequest, response: Response, starting_after: str | None) -> int:
     """The cursor that ``Last-Event-ID`` or ``?starting_after=`` names, checked against the log; raises ApiError."""
+    await refuse_expired(response)
     given = request.headers.get("Last-Event-ID")
     param = "Last-Event-ID" if given is not None else "starting_after"
     given = given if given is not None else starting_after

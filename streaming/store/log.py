@@ -59,6 +59,11 @@ def position(response_id: str, seq: int) -> tuple[int | None, int]:
     return epoch, last_seq(response_id)
 
 
+def holds(response_id: str, seq: int) -> bool:
+    """Whether the log has an event of this seq."""
+    return ResponseEvent.objects.filter(response_id=response_id, seq=seq).exists()
+
+
 def page(response_id: str, after_seq: int) -> list[Event]:
     """The events after a seq, in order: PAGE_BYTES of payload at most, but at least one; empty while there is none."""
     wanted: dict[str, str | int] = {

@@ -157,6 +157,38 @@ def test_a_bad_position_is_a_clear_error(api, position, status, code):
     assert answer.json()["error"]["code"] == code
 
 
+@pytest.fixture
+def without_log(site):
+    """Takes a response's log away, for the time of the test: the books want it back."""
+    taken = []
+
+    def take(response_id):
+        moved = "UPDATE streaming_responseevent SET response_id = ? WHERE response_id = ?"
+        site.write(moved, "taken", response_id)
+        taken.append((moved, response_id, "taken"))
+
+    yield take
+    for statement in taken:
+        site.write(*statement)
+
+
+def test_a_log_that_expired_is_gone_with_the_text_that_is_left(api, without_log):
+    whole = chat(api, script(outputs=[{"text": "all "}, {"text": "of it"}]), headers={"Idempotency-Key": "expired"})
+    without_log(whole.response_id)
+    path = f"/v1/responses/{whole.response_id}/stream"
+    again = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": script(
+        outputs=[{"text": "all "}, {"text": "of it"}])}]}  # fmt: skip
+    for answer in (
+        api.get(path),
+        api.get(path, headers={"Last-Event-ID": whole.last_id}),
+        api.get(f"/v1/responses/{whole.response_id}", params={"stream": "true"}),
+        api.post("/v1/chat/completions", json=again, headers={"Idempotency-Key": "expired"}),
+    ):
+        assert answer.status_code == 410, answer.text
+        error = answer.json()["error"]
+        assert (error["code"], error["end_state"], error["output_text"]) == ("log_expired", "completed", "all of it")
+
+
 def test_another_epoch_is_log_changed(api):
     whole = chat(api, script(outputs=[{"text": "a"}]))
     headers = {"Last-Event-ID": f"{whole.response_id}:7.1"}
