@@ -237,5 +237,10 @@ LOGGING = {
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
-    "loggers": {"django.request": {"level": "ERROR", "filters": ["not_later"]}, "httpx": {"level": "WARNING"}},
+    "loggers": {
+        "django.request": {"level": "ERROR", "filters": ["not_later"]},
+        # Whoever knocks with a wrong name is answered 400: no error of ours either.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "httpx": {"level": "WARNING"},
+    },
 }

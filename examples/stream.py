@@ -1,8 +1,8 @@
 """Owns a client that loses no text: it streams a chat completion, resumes it, backs off, and stops it on Ctrl-C.
 
-    URL=http://127.0.0.1:8000/v1 KEY=sk-… python -m examples.stream MODEL "Name three rivers."
+    URL=http://127.0.0.1:8000/v1 KEY=sk-… python3 -m examples.stream MODEL "Name three rivers."
 
-Standard library only. The exit code is 0 only for an answer that is finished.
+Standard library only. The exit code is 0 only for an answer that is finished: one that was stopped counts as truncated.
 """
 
 import json
@@ -140,4 +140,6 @@ def main(model: str, question: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    if len(sys.argv) != 3:
+        sys.exit('usage: python3 -m examples.stream MODEL "QUESTION"')
+    sys.exit(main(*sys.argv[1:]))

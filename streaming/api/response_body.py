@@ -6,6 +6,7 @@ from typing import Any
 from streaming.models import Response
 from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
 from streaming.protocol.dialects.base import Head
+from streaming.protocol.events import TEXT
 from streaming.store import inputs, log, threads
 
 
@@ -38,6 +39,8 @@ async def response_body(response: Response) -> dict[str, Any]:
     if not events:
         body["status"] = "queued"
     own = described(response)
+    if response.end_state is None:
+        own["output_text"] = "".join(event.payload["text"] for event in events if event.kind == TEXT)
     usage = {**own["usage"], **(body["usage"] or {})} if response.end_state is not None else None
     # ``error`` is the official one: set only where the status is failed.
     return {**own, **body, "usage": usage, "stop": own["stop"]}

@@ -128,6 +128,14 @@ def test_a_background_response_is_fetched_later_and_followed_from_any_number(cli
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "future_event")
 
 
+def test_an_answer_that_runs_says_what_it_has_said_so_far(client, api):
+    running = client.responses.create(model="scripted", input=slow(), background=True)
+    body = eventually(lambda: (b := api.get(f"/v1/responses/{running.id}").json())["output_text"] and b)
+    assert body["output"][0]["content"][0]["text"] == body["output_text"]
+    assert (body["status"], body["end_state"], body["usage"]) == ("in_progress", None, None)
+    client.responses.cancel(running.id)
+
+
 def test_a_background_stream_outlives_its_reader(client, site):
     stream = client.responses.create(
         model="scripted", input=says(*"abcdef", delay_s=0.05), background=True, stream=True
