@@ -33,7 +33,8 @@ async def test_what_is_stored_too_late_is_let_go_and_carried_on(bench, engine, h
             assert tail.given_up
             assert b"stream_detached" in b"".join([frame async for frame in bench.reader(response, tail).frames()])
         await engine.until(lambda engine: not +engine.running)
-    assert not bench.owner.running
+        while bench.owner.running:
+            await asyncio.sleep(0)
     response = await threads.run(Response.objects.get)
     assert (response.owner, response.end_state) == (None, None)
     successor = Owner()
