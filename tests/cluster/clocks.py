@@ -2,6 +2,7 @@
 
 import importlib.util
 import platform
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,14 @@ class Clock:
     def __init__(self, file: Path):
         self._file = file
         self.set(0)
+        # A copy: the loader takes a space for the end of a path, and the project may lie in a folder that has one.
+        preloaded = Path(shutil.copy(library(), file.with_suffix(".so")))
         # PostgreSQL runs as another user where we are root.
         file.parent.chmod(0o755)
         file.chmod(0o644)
+        preloaded.chmod(0o755)
         self.environment = {
-            "LD_PRELOAD": str(library()),
+            "LD_PRELOAD": str(preloaded),
             "FAKETIME_TIMESTAMP_FILE": str(file),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
