@@ -99,9 +99,12 @@ class Pool:
 
     async def row_for(self, model: str) -> models.Engine:
         """An engine row of the model, for its tokenizer and context; raises UnknownModel."""
-        for row in await self.rows():
-            if row.model == model:
-                return row
+        for looks_again in (False, True):
+            # A model that was registered a moment ago may be in the list of models already.
+            await self.refresh(force=looks_again)
+            for seat in self._seats.values():
+                if seat.row.model == model:
+                    return seat.row
         raise UnknownModel(model)
 
     def check_room(self, model: str, coming: int) -> None:

@@ -89,6 +89,12 @@ class ChatPage:
         return self.markdown.text_content() or ""
 
     @property
+    def painted_text(self) -> str:
+        """The same, when what has arrived by now has been painted."""
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return self.text
+
+    @property
     def response_id(self) -> str:
         expect(self.newest).to_have_attribute("data-response-id", re.compile("resp_"))
         return self.newest.get_attribute("data-response-id") or ""

@@ -65,7 +65,7 @@ def test_offline_for_a_while_loses_nothing(site, chat, wire):
     chat.page.context.set_offline(True)
     expect(chat.status).to_have_attribute("data-link", "offline")
     expect(chat.status).to_contain_text("You are offline")
-    shown = chat.text
+    shown = chat.painted_text
     eventually(lambda: len(site.log_text(chat.response_id)) > len(shown) + 200)
     assert chat.text == shown
     wire.dead = False
@@ -80,7 +80,7 @@ def test_a_cut_connection_is_opened_again_until_one_holds(site, chat, wire):
     wire.refusing = True
     wire.cut()
     expect(chat.status).to_contain_text(re.compile(r"Reconnecting \([2-9]\)"))
-    shown = chat.text
+    shown = chat.painted_text
     eventually(lambda: len(site.log_text(chat.response_id)) > len(shown) + 100)
     assert chat.text == shown
     wire.refusing = False

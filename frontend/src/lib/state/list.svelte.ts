@@ -13,10 +13,17 @@ export class ConversationList {
   loaded = $state(false);
   readonly groups = $derived(groupByDay(this.rows, new Date()));
 
+  /** Of refreshes under way only the last counts, and what was removed here does not come back with an old one. */
+  #asked = 0;
+  readonly #removed = new Set<string>();
+
   constructor(private readonly api: Api) {}
 
   async refresh(): Promise<void> {
+    const asked = ++this.#asked;
     const page = await this.api.conversations();
+    if (asked !== this.#asked) return;
+    page.data = page.data.filter((row) => !this.#removed.has(row.id));
     const fresh = new Set(page.data.map((row) => row.id));
     const oldest = page.data.at(-1)?.updated_at ?? '';
     // Pages that were loaded further down stay; what vanished from the first page is gone.
@@ -45,6 +52,7 @@ export class ConversationList {
 
   async remove(id: string): Promise<void> {
     await this.api.deleteConversation(id);
+    this.#removed.add(id);
     this.rows = this.rows.filter((row) => row.id !== id);
   }
 }
