@@ -136,13 +136,16 @@ def test_the_keyboard_alone_sends_stops_and_walks_through_the_page(chat):
     chat.ends("cancelled")
     expect(chat.composer).to_be_focused()
 
+    wanted = {"log", "new-chat", "copy-answer", "regenerate", "rename", "delete", "skip-link", "model"}
     reached = set()
-    for _ in range(60):
+    for _ in range(500):  # each conversation that other tests have left is three steps
         keyboard.press("Shift+Tab")
         name, seen = chat.page.evaluate(FOCUS)
         reached.add(name)
         assert seen, name
-    assert {"log", "new-chat", "copy-answer", "regenerate", "rename", "delete", "skip-link", "model"} <= reached
+        if wanted <= reached:
+            break
+    assert wanted <= reached
 
 
 def test_a_screen_reader_hears_that_an_answer_began_and_ended_but_not_its_text(chat):
