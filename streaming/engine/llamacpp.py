@@ -88,11 +88,7 @@ class LlamaCppEngine(Engine):
         return any(slot.get("is_processing") and slot.get("params", {}).get("seed") == seed for slot in slots)
 
     async def healthy(self) -> bool:
-        try:
-            await self._upstream.ask("/health")
-        except EngineError:
-            return False
-        return True
+        return await self._upstream.is_up("/health")
 
     async def load(self) -> Load:
         values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))

@@ -78,6 +78,14 @@ class Upstream:
         """GET a small answer within QUESTION_TIMEOUT_S."""
         return await self._request("GET", path)
 
+    async def is_up(self, path: str) -> bool:
+        """Whether a GET is answered, and with success."""
+        try:
+            await self.ask(path)
+        except EngineError:
+            return False
+        return True
+
     async def tell(self, path: str, body: Any) -> bytes:
         """POST something and wait for its small answer, as ``ask`` does."""
         return await self._request("POST", path, body)

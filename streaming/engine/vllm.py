@@ -105,11 +105,7 @@ class VllmEngine(Engine):
         return (await asyncio.shield(aborted)).usage
 
     async def healthy(self) -> bool:
-        try:
-            await self._upstream.ask("/health")
-        except EngineError:
-            return False
-        return True
+        return await self._upstream.is_up("/health")
 
     async def load(self) -> Load:
         values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
