@@ -168,14 +168,15 @@ class Journal:
         return Batch([self._entry(tail) for tail in dirty], notes, creations, self._synchronous)
 
     def _entry(self, tail: Tail) -> Entry:
-        events = tail.number()
+        events = tail.number(self._taken_at)
         closing = self._closing.get(tail)
         if closing is None:
             return Entry(tail, events)
         sent_tokens = tail.sent_tokens + sum(e.token_count for e in events) + closing.leftover_count
         payload, ending = closing.finish(tail, sent_tokens)
         seq = tail.last_seq + len(events) + 1
-        last = Event(seq, tail.epoch, ENDED, payload, closing.leftover_ids, closing.leftover_count)
+        at_ms = tail.at_ms(self._taken_at)
+        last = Event(seq, tail.epoch, ENDED, payload, closing.leftover_ids, closing.leftover_count, at_ms)
         return Entry(tail, [*events, last], ending)
 
     def _on_written(self, batch: Batch, error: Exception | None) -> None:

@@ -28,6 +28,8 @@ class Tail:
         self.response_id = response_id
         self.epoch = epoch
         self.received_at = received_at
+        #: When the request arrived, also where that was at another process: what events' times count from.
+        self.began_at = received_at
         self.last_seq = log[-1].seq if log else 0
         self.first_seq = self.last_seq + 1
         self.events: list[Event] = []
@@ -99,14 +101,18 @@ class Tail:
         for draft in drafts:
             self.pending_bytes += size_bytes(draft.payload)
 
-    def number(self) -> list[Event]:
+    def at_ms(self, now: float) -> int:
+        """A moment of the event loop's clock as an event's time."""
+        return int((now - self.began_at) * 1000)
+
+    def number(self, now: float) -> list[Event]:
         """Take all that is pending as events numbered on from the last stored one; merges adjacent deltas."""
         drafts, self.pending, self.pending_bytes = merge(self.pending), [], 0
-        seq = self.last_seq
+        seq, at_ms = self.last_seq, self.at_ms(now)
         events = []
         for draft in drafts:
             seq += 1
-            events.append(Event(seq, self.epoch, draft.kind, draft.payload, draft.token_ids, draft.token_count))
+            events.append(Event(seq, self.epoch, draft.kind, draft.payload, draft.token_ids, draft.token_count, at_ms))
         return events
 
     def publish(self, events: Sequence[Event]) -> None:

@@ -1,6 +1,7 @@
 """The tables. Rows only: who may write them and when is decided in store and above."""
 
 from .access import ApiKey, LoginToken
+from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
 from .process import ReaderPresence, WebProcess
@@ -9,6 +10,7 @@ from .response_input import ResponseInput
 
 __all__ = [
     "ApiKey",
+    "AuditEntry",
     "Conversation",
     "Engine",
     "LoginToken",

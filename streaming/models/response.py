@@ -31,7 +31,7 @@ class Response(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="responses", null=True, db_index=False
     )
-    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True)
+    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, db_index=False)
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, null=True, blank=True, related_name="responses"
     )
@@ -108,8 +108,19 @@ class Response(models.Model):
             models.Index(fields=["end_state", "-created_at"]),
             models.Index(fields=["user", "-created_at"]),
             models.Index(fields=["engine", "-created_at"]),
+            # What the admin filters by: each walks from the newest, so that a page is read and nothing else.
+            models.Index(fields=["end_reason", "-created_at"], name="response_end_reason"),
+            models.Index(fields=["api_key", "-created_at"], name="response_api_key"),
+            models.Index(fields=["model", "-created_at"], name="response_model"),
+            models.Index(fields=["purpose", "-created_at"], name="response_purpose"),
+            models.Index(
+                F("generated_tokens") - F("delivered_tokens"),
+                name="response_wasted",
+                condition=Q(generated_tokens__gt=F("delivered_tokens")),
+            ),
             models.Index(fields=["owner"], condition=~Q(state="ended"), name="response_unended_owner"),
         ]
+        permissions = [("stop_response", "Can stop running responses")]
 
     def __str__(self) -> str:
         return self.id
@@ -132,3 +143,4 @@ class ResponseEvent(models.Model):
     payload = models.JSONField()
     token_ids = models.BinaryField(null=True)
     token_count = models.PositiveIntegerField(default=0)
+    at_ms = models.IntegerField(null=True, help_text="since the request arrived")

@@ -106,5 +106,6 @@ async def _carry_on(
         events,
         user_id=response.user_id,
         received_at=asyncio.get_running_loop().time(),
+        age_s=orphans.age_ms(response) / 1000,
         followers=followers,
     )

@@ -89,14 +89,16 @@ class Owner:
         *,
         user_id: int | None,
         received_at: float,
+        age_s: float = 0.0,
         followers: Mapping[str, int] | None = None,
     ) -> Tail:
         """Start the relay of a stored response and return its tail; attach the first reader before you await.
 
-        ``events`` is its log so far. The relay runs in a fresh context: nothing of the request that asked for it
-        reaches it.
+        ``events`` is its log so far, ``age_s`` how long before ``received_at`` its request arrived elsewhere. The
+        relay runs in a fresh context: nothing of the request that asked for it reaches it.
         """
         tail = Tail(job.response_id, job.epoch, received_at, events)
+        tail.began_at -= age_s
         tail.followed(followers or {})
         tail.on_stored = self.company.stored if self.company else None
         relay = Relay(

@@ -39,7 +39,10 @@ class Draft(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A stored event. ``seq`` runs 1, 2, 3 … without gaps; ``epoch`` is the owner's that wrote it."""
+    """A stored event. ``seq`` runs 1, 2, 3 … without gaps; ``epoch`` is the owner's that wrote it.
+
+    ``at_ms`` is when it was taken to be stored, since the request arrived; None where that is not known.
+    """
 
     seq: int
     epoch: int
@@ -47,6 +50,7 @@ class Event(NamedTuple):
     payload: Mapping[str, Any]
     token_ids: tuple[int, ...] = ()
     token_count: int = 0
+    at_ms: int | None = None
 
 
 def run_key(event: Draft | Event) -> object:

@@ -15,7 +15,7 @@ PAGE_BYTES = 64 * 1024
 PAGE_ROWS = 512
 
 _INSERT = """INSERT INTO streaming_responseevent
-    (response_id, seq, epoch, kind, payload, token_ids, token_count) VALUES (%s, %s, %s, %s, %s, %s, %s)"""
+    (response_id, seq, epoch, kind, payload, token_ids, token_count, at_ms) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"""
 # Walks from event to event until the page is full, so that a log of large events is never read beyond it.
 # Not a join: PostgreSQL would read the whole log anew for each step.
 _PAGE = """WITH RECURSIVE page(seq, size) AS (
@@ -25,7 +25,7 @@ _PAGE = """WITH RECURSIVE page(seq, size) AS (
       SELECT seq + 1, size + (SELECT LENGTH(CAST(e.payload AS text)) FROM streaming_responseevent e
                               WHERE e.response_id = %(id)s AND e.seq = page.seq + 1)
       FROM page WHERE size <= %(bytes)s AND seq < %(last)s)
-    SELECT seq, epoch, kind, CAST(payload AS text), token_ids, token_count FROM streaming_responseevent
+    SELECT seq, epoch, kind, CAST(payload AS text), token_ids, token_count, at_ms FROM streaming_responseevent
     WHERE response_id = %(id)s AND seq >= %(first)s
       AND seq <= (SELECT MAX(seq) FROM page WHERE size <= %(bytes)s OR seq = %(first)s) ORDER BY seq"""
 
@@ -33,7 +33,7 @@ _PAGE = """WITH RECURSIVE page(seq, size) AS (
 def insert(events: Iterable[tuple[str, Event]]) -> None:
     """Append events, given with their response ids. Raises IntegrityError where another owner wrote first."""
     rows = [
-        (response_id, e.seq, e.epoch, e.kind, json.dumps(e.payload), pack_ids(e.token_ids), e.token_count)
+        (response_id, e.seq, e.epoch, e.kind, json.dumps(e.payload), pack_ids(e.token_ids), e.token_count, e.at_ms)
         for response_id, e in events
     ]
     if rows:
@@ -75,8 +75,8 @@ def page(response_id: str, after_seq: int) -> list[Event]:
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, wanted)
         return [
-            Event(seq, epoch, kind, json.loads(payload), unpack_ids(token_ids), token_count)
-            for seq, epoch, kind, payload, token_ids, token_count in cursor.fetchall()
+            Event(seq, epoch, kind, json.loads(payload), unpack_ids(token_ids), token_count, at_ms)
+            for seq, epoch, kind, payload, token_ids, token_count, at_ms in cursor.fetchall()
         ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
+from django.utils import timezone
 
 from streaming.models import Response, ResponseEvent, WebProcess
 from streaming.protocol.end_state import OWNER_LOST, End, decide
@@ -43,7 +44,9 @@ def _adopt(response: Response, new_owner: str) -> bool:
     if not _take(response, new_owner):
         return False
     payload = {"attempt": response.attempts + 2, "reason": "relay_lost"}
-    log.insert([(response.id, Event(log.last_seq(response.id) + 1, response.epoch + 1, CONTINUED, payload))])
+    seq = log.last_seq(response.id) + 1
+    event = Event(seq, response.epoch + 1, CONTINUED, payload, at_ms=age_ms(response))
+    log.insert([(response.id, event)])
     return True
 
 
@@ -58,7 +61,7 @@ def _end_orphan(response: Response, how: End) -> bool:
     seq = log.last_seq(response.id) + 1
     figures = counted(response.id)
     usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
-    event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage))
+    event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response))
     log.insert([(response.id, event)])
     ended = end(response.id, response.epoch + 1, seq, Ending(how, figures))
     presence.fold([response.id])
@@ -92,6 +95,11 @@ def _take(response: Response, new_owner: str | None) -> bool:
             id=response.id, owner=response.owner, epoch=response.epoch, end_state__isnull=True
         ).update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts + 1)
     )
+
+
+def age_ms(response: Response) -> int:
+    """How long ago the request arrived, by clocks that may differ a little from process to process."""
+    return max(0, round((timezone.now() - response.created_at).total_seconds() * 1000))
 
 
 def counted(response_id: str) -> dict[str, object]:
