@@ -7,7 +7,7 @@ from streaming.models import Response
 from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
 from streaming.protocol.dialects.base import Head
 from streaming.protocol.events import TEXT
-from streaming.store import inputs, log, threads
+from streaming.store import inputs, remains, threads
 
 
 def head(response: Response, asked: Mapping[str, Any] | None = None) -> Head:
@@ -34,7 +34,7 @@ async def asked_of(response: Response) -> Mapping[str, Any] | None:
 
 async def response_body(response: Response) -> dict[str, Any]:
     """The official object, as far as the log goes by now. What only we have comes from the row."""
-    events = await threads.run(log.read, response.id)
+    events = await threads.run(remains.read, response)
     body = encoder_for(OPENAI_RESPONSES, head(response, await asked_of(response))).body(events)
     if not events:
         body["status"] = "queued"

@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime
 
-from ulid import ULIDGenerator
+from ulid import ULID, ULIDGenerator
 
 _STARTED_NS = time.time_ns() - time.monotonic_ns()
 
@@ -28,6 +28,11 @@ _ulids = ULIDGenerator(clock=_rising_ms)
 def response_id() -> str:
     """A new response id, ``resp_`` and 26 characters of Crockford base 32."""
     return f"resp_{_ulids.generate()}"
+
+
+def first_response_id(at: datetime) -> str:
+    """The least id that a response of this time can have."""
+    return f"resp_{ULID.from_bytes(int(at.timestamp() * 1000).to_bytes(6) + bytes(10))}"
 
 
 def conversation_id() -> str:

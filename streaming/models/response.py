@@ -75,6 +75,7 @@ class Response(models.Model):
 
     output_text = models.TextField(blank=True)
     reasoning_text = models.TextField(blank=True)
+    remains = models.JSONField(null=True, help_text="what its log held beside the text, once that has expired")
     prompt_tokens = models.PositiveIntegerField(null=True, blank=True)
     cached_tokens = models.PositiveIntegerField(null=True, blank=True)
     generated_tokens = models.PositiveIntegerField(default=0)

@@ -143,7 +143,7 @@ class Reader:
     @property
     def _gone(self) -> bool:
         tail = self._tail
-        return self._rows.are_deleted or self._dismissed or bool(tail and (tail.given_up or tail.storage_lost))
+        return self._rows.are_gone or self._dismissed or bool(tail and (tail.given_up or tail.storage_lost))
 
     def _advance(self, events: Sequence[Event]) -> None:
         now = asyncio.get_running_loop().time()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django.db import DatabaseError
 
 from streaming.protocol.events import Event
-from streaming.store import log, responses, threads
+from streaming.store import log, threads
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ class Rows:
 
     def __init__(self, response_id: str):
         self.asked: asyncio.Task[Sequence[Event]] | None = None
-        self.are_deleted = False
+        self.are_gone = False
         self._response_id = response_id
         self._cursor = 0
 
@@ -39,7 +39,7 @@ class Rows:
     async def _ask(self, cursor: int) -> Sequence[Event]:
         try:
             events = await threads.run(log.page, self._response_id, cursor)
-            self.are_deleted = not events and not await threads.run(responses.exists, self._response_id)
+            self.are_gone = not events and not await threads.run(log.is_readable, self._response_id)
         except DatabaseError as error:
             logger.debug("the log of %s cannot be read just now: %s", self._response_id, error)
             return ()

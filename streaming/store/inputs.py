@@ -7,7 +7,7 @@ from streaming.models import Response, ResponseEvent, ResponseInput
 from streaming.protocol.dialects.base import calls_of
 from streaming.protocol.events import TOOL_CALL, Event
 
-from . import responses
+from . import remains, responses
 
 THREAD_MAX = 256
 
@@ -48,7 +48,8 @@ def thread(response_id: str, user_id: int) -> list[dict[str, Any]]:
 def _answer(response: Response) -> list[dict[str, Any]]:
     rows = ResponseEvent.objects.filter(response_id=response.id, kind=TOOL_CALL).order_by("seq")
     events = [Event(0, 0, TOOL_CALL, payload) for payload in rows.values_list("payload", flat=True)]
-    calls = [_call(payload) for payload in calls_of(events) if payload["complete"]]
+    calls = calls_of(events or remains.left(response, response.remains or ()))
+    calls = [_call(payload) for payload in calls if payload["complete"]]
     if not calls and not response.output_text:
         return []
     return [{"role": "assistant", "content": response.output_text, **({"tool_calls": calls} if calls else {})}]

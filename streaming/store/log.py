@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from django.db import connection
 from django.db.models import Max
 
-from streaming.models import ResponseEvent
+from streaming.models import Response, ResponseEvent
 from streaming.protocol.events import Event, size_bytes
 
 from .packing import pack_ids, unpack_ids
@@ -62,6 +62,13 @@ def position(response_id: str, seq: int) -> tuple[int | None, int]:
 def holds(response_id: str, seq: int) -> bool:
     """Whether the log has an event of this seq."""
     return ResponseEvent.objects.filter(response_id=response_id, seq=seq).exists()
+
+
+def is_readable(response_id: str) -> bool:
+    """Whether there is such a response, and its log unless that has yet to grow: not deleted, not expired."""
+    rows = Response.objects.filter(id=response_id).values_list("end_state", "last_seq")
+    response = rows.first()
+    return response is not None and (response[0] is None or holds(response_id, response[1]))
 
 
 def page(response_id: str, after_seq: int) -> list[Event]:

@@ -127,11 +127,6 @@ def is_of_epoch(response_id: str, epoch: int) -> bool:
     return rows.values_list("epoch", flat=True).first() == epoch
 
 
-def exists(response_id: str) -> bool:
-    """Whether there is (still) such a response."""
-    return Response.objects.filter(id=response_id).exists()
-
-
 def by_key(user_id: int | None, idempotency_key: str | None) -> Response | None:
     """The user's response of an idempotency key."""
     if not idempotency_key or user_id is None:

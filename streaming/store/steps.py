@@ -1,6 +1,6 @@
 """Owns reading what answers hold beside their text: reasoning and tool calls, as output items. Writes nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db.models import Min
@@ -10,10 +10,12 @@ from streaming.protocol.dialects.output_items import Item, OutputItems
 from streaming.protocol.end_state import COMPLETED
 from streaming.protocol.events import REASONING, TEXT, TOOL_CALL, Event
 
+from . import remains
+
 STEPS = (REASONING, TOOL_CALL)
 
 #: What a log row gives here: seq, epoch, kind, payload.
-Row = tuple[int, int, str, dict[str, Any]]
+Row = tuple[int, int, str, Mapping[str, Any]]
 
 
 def of_ended(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
@@ -25,6 +27,9 @@ def of_ended(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
         logs.setdefault(response_id, []).append((seq, epoch, kind, payload))
     for response_id, seq in _text_began(logs):
         logs[response_id].append((seq, 0, TEXT, {"text": ""}))
+    for response in by_id.values():
+        if response.remains:
+            logs[response.id] = [(e.seq, e.epoch, e.kind, e.payload) for e in remains.left(response, response.remains)]
     return {id_: items(by_id[id_], sorted(log, key=lambda row: row[0])) for id_, log in logs.items()}
 
 
