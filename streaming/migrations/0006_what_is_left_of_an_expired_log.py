@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('streaming', '0004_response_input'),
+        ('streaming', '0005_admin_indexes_audit_event_times'),
     ]
 
     operations = [
