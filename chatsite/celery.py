@@ -3,10 +3,20 @@
 import os
 
 from celery import Celery
+from celery.schedules import crontab
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatsite.settings")
 
 app = Celery("chatsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["streaming"])
-app.conf.beat_schedule = {"end-orphans": {"task": "streaming.end_orphans", "schedule": 5.0}}
+app.conf.beat_schedule = {
+    "end-orphans": {"task": "streaming.end_orphans", "schedule": 5.0},
+    "roll-up-usage": {"task": "streaming.roll_up_usage", "schedule": 300.0},
+    # Once more at night: figures of a closed day can still rise, as when an old answer is read again.
+    "roll-up-usage-again": {
+        "task": "streaming.roll_up_usage",
+        "schedule": crontab(hour="3", minute="30"),
+        "kwargs": {"days_back": 8},
+    },
+}

@@ -7,11 +7,13 @@ from .engine import Engine
 from .process import ReaderPresence, WebProcess
 from .response import Response, ResponseEvent
 from .response_input import ResponseInput
+from .usage import DailyUsage
 
 __all__ = [
     "ApiKey",
     "AuditEntry",
     "Conversation",
+    "DailyUsage",
     "Engine",
     "LoginToken",
     "Message",

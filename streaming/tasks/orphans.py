@@ -1,4 +1,4 @@
-"""Owns the background tasks, each idempotent. None owns a relay: what needs text calls our own API."""
+"""Owns the task that ends what nobody adopted: judges by counters and ticks. Carries nothing on."""
 
 import logging
 

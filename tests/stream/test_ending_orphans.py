@@ -6,7 +6,7 @@ from django.core.cache import cache
 from streaming.models import Response
 from streaming.store import creation, orphans
 from streaming.store.creation import NewResponse
-from streaming.tasks import DEAD_TICKS, end_orphans
+from streaming.tasks.orphans import DEAD_TICKS, end_orphans
 
 
 @pytest.fixture(autouse=True)
