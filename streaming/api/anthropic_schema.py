@@ -46,7 +46,7 @@ class AnthropicTool(Marked):
 
 
 class Choice(StrictBody):
-    """Which tools may or must be called. That only one may be called at a time is taken and ignored."""
+    """Which tools may or must be called, and whether one call is all."""
 
     type: Literal["auto", "any", "tool", "none"]
     name: ToolName | None = None
@@ -129,6 +129,11 @@ class CountRequest(StrictBody):
         if self.tool_choice is None:
             return "auto"
         return self.tool_choice.name or {"any": "required"}.get(self.tool_choice.type, self.tool_choice.type)
+
+    @property
+    def one_call(self) -> bool:
+        """Whether the answer may make one call only."""
+        return bool(self.tool_choice and self.tool_choice.disable_parallel_tool_use)
 
     @property
     def json_schema(self) -> Mapping[str, Any] | None:

@@ -26,6 +26,8 @@ class AskBody(Protocol):
     @property
     def choice(self) -> str: ...
     @property
+    def one_call(self) -> bool: ...
+    @property
     def json_schema(self) -> Any: ...
     @property
     def wants_thinking(self) -> bool | None: ...
@@ -63,6 +65,7 @@ def ask_of(
         sampling=body.sampling(),
         tools=body.all_tools if may_call else (),
         tool_choice=body.choice if may_call else "auto",
+        one_call=body.one_call,
         json_schema=body.json_schema,
         thinking=body.wants_thinking,
         idempotency_key=idempotency_key(request),

@@ -27,7 +27,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 #: Taken, without an effect; the answer's header X-Ignored-Fields names those that a request has.
 IGNORED = (
-    "metadata", "modalities", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
+    "metadata", "modalities", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
     "service_tier", "store", "user", "verbosity",
 )  # fmt: skip
 
@@ -145,6 +145,11 @@ class ChatRequest(StrictBody):
         if isinstance(self.tool_choice, NamedTool):
             return self.tool_choice.function.name
         return self.tool_choice or "auto"
+
+    @property
+    def one_call(self) -> bool:
+        """Whether the answer may make one call only."""
+        return self.parallel_tool_calls is False
 
     @property
     def json_schema(self) -> Mapping[str, Any] | None:

@@ -145,6 +145,11 @@ class ResponsesRequest(StrictBody):
         return self.tool_choice.name if isinstance(self.tool_choice, ChosenTool) else self.tool_choice or "auto"
 
     @property
+    def one_call(self) -> bool:
+        """Whether the answer may make one call only."""
+        return self.parallel_tool_calls is False
+
+    @property
     def json_schema(self) -> Mapping[str, Any] | None:
         """What the answer is held to."""
         return self.text.format.constraint() if self.text and self.text.format else None

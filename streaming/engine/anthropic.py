@@ -68,8 +68,10 @@ def call_block(call: Mapping[str, Any]) -> dict[str, Any]:
 def tools_of(request: GenerateRequest) -> dict[str, Any]:
     if not request.tools:
         return {}
-    named = {"type": "tool", "name": request.tool_choice}
+    named: dict[str, Any] = {"type": "tool", "name": request.tool_choice}
     choice = {"auto": {"type": "auto"}, "required": {"type": "any"}}.get(request.tool_choice, named)
+    if request.one_call:
+        choice = choice | {"disable_parallel_tool_use": True}
     return {"tools": [tool_of(tool["function"]) for tool in request.tools], "tool_choice": choice}
 
 

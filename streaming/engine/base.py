@@ -48,6 +48,7 @@ class GenerateRequest:
     #: For engines that take text: what the model may call, as chat completions say it, and what it must.
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str = "auto"
+    one_call: bool = False
 
 
 #: Statuses by which an engine says that it is busy, not that it was asked something wrong.

@@ -86,7 +86,8 @@ def tools_of(request: GenerateRequest) -> dict[str, Any]:
         return {}
     choice = request.tool_choice
     named = {"type": "function", "function": {"name": choice}}
-    return {"tools": list(request.tools), "tool_choice": choice if choice in ("auto", "required") else named}
+    one_call = {"parallel_tool_calls": False} if request.one_call else {}
+    return {"tools": list(request.tools), "tool_choice": choice if choice in ("auto", "required") else named} | one_call
 
 
 def context_in(listing: Any, model: str) -> int | None:

@@ -16,9 +16,9 @@ class Ask:
     ``sampling`` holds the allow-listed sampling parameters that the caller gave.
 
     ``tools`` are as chat completions say them; ``tool_choice`` is ``auto``, ``required`` or the name of the one that
-    must be called. ``json_schema`` is what the answer is held to. ``thinking`` asks the template for reasoning or none.
-    ``kept`` is what of the request is stored to be read again; None where the caller wants nothing kept. Who asks
-    ``detached`` does not wait for the answer.
+    must be called; with ``one_call`` an answer is over with its first call. ``json_schema`` is what the answer is held
+    to. ``thinking`` asks the template for reasoning or none. ``kept`` is what of the request is stored to be read
+    again; None where the caller wants nothing kept. Who asks ``detached`` does not wait for the answer.
     """
 
     user_id: int | None
@@ -40,6 +40,7 @@ class Ask:
     parent_id: str | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str = "auto"
+    one_call: bool = False
     json_schema: Mapping[str, Any] | None = None
     thinking: bool | None = None
     kept: Mapping[str, Any] | None = None
@@ -54,7 +55,9 @@ class Ask:
     def stored_options(self) -> dict[str, Any]:
         """What decides about the stream beside the sampling, as the row keeps it for whoever carries on."""
         constrained = self.json_schema is not None or self.must_call
-        flags = {"tools": bool(self.tools), "must_call": self.must_call, "constrained": constrained}
+        tools = bool(self.tools)
+        flags = {"tools": tools, "must_call": self.must_call, "one_call": tools and self.one_call}
+        flags["constrained"] = constrained
         return {**self.options, **{name: True for name, is_set in flags.items() if is_set}}
 
 

@@ -118,4 +118,5 @@ def _job(ask: Ask, response: Response, prompt: Prompt) -> Job:
         messages=prompt.messages,
         tools=ask.tools,
         tool_choice=ask.tool_choice,
+        one_call=ask.one_call,
     )

@@ -29,6 +29,8 @@ def stream_options(
     """
     markers = _markers(row_options, asked)
     options: StreamOptions = {"stops": stops, "max_tokens": max_tokens, "min_tokens": min_tokens}
+    if asked.get("one_call"):
+        options["one_call"] = True
     if markers is None:
         return options
     prompt_end: str = bundle.tokenizer.decode(list(prompt_ids[-PROMPT_END_TOKENS:]), skip_special_tokens=False)

@@ -19,12 +19,17 @@ class PartStream:
 
     Stop strings are looked for in text only, and never across text of another kind. The output
     filter sees all that people read, one kind after the other, but no arguments of tool calls.
+    With ``one_call`` the answer is over when a call is, or where another would begin.
     """
 
-    def __init__(self, gate: TextGate | None, parser: MarkerParser | None, calls: ToolCalls) -> None:
+    def __init__(
+        self, gate: TextGate | None, parser: MarkerParser | None, calls: ToolCalls, *, one_call: bool = False
+    ) -> None:
         self.gate = gate
         self._parser = parser
         self._calls = calls
+        self._one_call = one_call
+        self._has_its_call = False
         self._clean = {REASONING: CleanText(), REFUSAL: CleanText()}
         self._kind = TEXT
         self._looks_for_stops = True
@@ -34,6 +39,13 @@ class PartStream:
     def has_calls(self) -> bool:
         """Whether there was a tool call."""
         return len(self._calls) > 0
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Set once the answer is over, whatever its engine still sends."""
+        if self._has_its_call:
+            return "tool_calls"
+        return self.gate.finish_reason if self.gate is not None else None
 
     def push(self, text: str, looks_for_stops: bool) -> list[Piece]:
         """Take decoded, clean text."""
@@ -59,13 +71,9 @@ class PartStream:
             if natural:
                 self._take_text(kind, clean.flush())
         self._let_go()
-        if natural and not self._is_over:
+        if natural and self.finish_reason is None:
             self._pieces += [(TOOL_CALL, payload) for payload in self._calls.complete_all()]
         return self._taken()
-
-    @property
-    def _is_over(self) -> bool:
-        return self.gate is not None and self.gate.finish_reason is not None
 
     def _taken(self) -> list[Piece]:
         pieces, self._pieces = self._pieces, []
@@ -79,7 +87,7 @@ class PartStream:
                 self._take_text(part.kind, part.text)
 
     def _take_text(self, kind: str, text: str) -> None:
-        if not text:
+        if not text or self._has_its_call:
             return
         self._turn_to(kind)
         if self.gate is not None:
@@ -89,10 +97,16 @@ class PartStream:
 
     def _take_call(self, part: Part) -> None:
         self._turn_to(TOOL_CALL)
-        if self._is_over:
+        if self.finish_reason is not None:
             return
-        payload = None if part.ends else self._calls.take(part.fragment)
-        payloads = self._calls.complete(part.fragment.index) if part.ends else [payload] if payload else []
+        if self._one_call and (part.ends or (self.has_calls and self._calls.is_new(part.fragment))):
+            self._has_its_call = True
+            payloads = self._calls.complete_all()
+        elif part.ends:
+            payloads = self._calls.complete(part.fragment.index)
+        else:
+            payload = self._calls.take(part.fragment)
+            payloads = [payload] if payload else []
         self._pieces += [(TOOL_CALL, payload) for payload in payloads]
 
     def _turn_to(self, kind: str) -> None:

@@ -23,7 +23,7 @@ class StreamOptions(TypedDict, total=False):
 
     Stop strings count in text that came after ``min_tokens`` tokens; what was shown before is no part of
     one. ``in_reasoning``: the prompt has opened the reasoning already. ``call_prefix`` begins the ids of
-    calls that have none of their own.
+    calls that have none of their own. ``one_call``: the answer may make one tool call, and is over with it.
     """
 
     stops: Sequence[str]
@@ -33,6 +33,7 @@ class StreamOptions(TypedDict, total=False):
     markers: Markers | None
     in_reasoning: bool
     call_prefix: str
+    one_call: bool
     output_filter: OutputFilter | None
 
 
@@ -40,7 +41,7 @@ class ResponseStream:
     """Feed it what the engine yields; it gives the deltas to store and says when the answer is over.
 
     ``detokenizer`` is needed when the engine yields ids. ``finished`` means that nothing more
-    becomes part of the answer: a stop string matched, the output filter ended it, the engine gave its
+    becomes part of the answer: a stop string matched, the output filter or its one call ended it, the engine gave its
     finish_reason, or it went past ``max_tokens``. Reaching ``max_tokens`` alone does not finish: the engine was
     given the same limit, and its last output, which may come by itself, carries finish_reason and usage.
     """
@@ -115,7 +116,7 @@ class ResponseStream:
             return self._drain()
         if self._gate is not None:
             text += self._gate.release()
-            self._heed_gate()
+            self._heed_ends()
         return merge([*self._drain(), self._draft(TEXT, {"text": text})]) if text else self._drain()
 
     @classmethod
@@ -143,7 +144,8 @@ class ResponseStream:
     def _make_parts(self) -> PartStream:
         markers = self._options.get("markers")
         parser = MarkerParser(markers, self._options.get("in_reasoning", False)) if markers is not None else None
-        return PartStream(self._gate, parser, ToolCalls(self._options.get("call_prefix", "call")))
+        calls = ToolCalls(self._options.get("call_prefix", "call"))
+        return PartStream(self._gate, parser, calls, one_call=self._options.get("one_call", False))
 
     def _replay(self, events: Sequence[Event]) -> None:
         replays_ids = self._detokenizer is not None
@@ -184,6 +186,7 @@ class ResponseStream:
         self._parts.gate = None
         self._parts.push(spelled(markers, events, self._options.get("in_reasoning", False)), looks_for_stops=False)
         self._parts.gate = self._gate
+        self._heed_ends()
 
     def _feed_ids(self, token_ids: Sequence[int]) -> str:
         assert self._detokenizer is not None, "an engine that yields ids needs a detokenizer"
@@ -242,11 +245,12 @@ class ResponseStream:
 
     def _take(self, pieces: Iterable[Piece]) -> None:
         self._ready += [self._draft(kind, payload) for kind, payload in pieces]
-        self._heed_gate()
+        self._heed_ends()
 
-    def _heed_gate(self) -> None:
-        if self._gate is not None and self._gate.finish_reason is not None:
-            self.finish_reason = self._gate.finish_reason
+    def _heed_ends(self) -> None:
+        ends_it = self._parts or self._gate
+        if ends_it is not None and ends_it.finish_reason is not None:
+            self.finish_reason = ends_it.finish_reason
 
     def _finish(self, finish_reason: str) -> None:
         made_calls = self._parts is not None and self._parts.has_calls

@@ -48,6 +48,10 @@ class ToolCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
+    def is_new(self, fragment: ToolFragment) -> bool:
+        """Whether a fragment would begin another call."""
+        return self._known(fragment) is None
+
     def take(self, fragment: ToolFragment) -> dict[str, Any] | None:
         """The event of this fragment; None while a call has no name, for it begins with one."""
         call = self._call_of(fragment)
@@ -72,11 +76,13 @@ class ToolCalls:
         return [payload for call in self._calls if not call.complete for payload in self._completed(call)]
 
     def _call_of(self, fragment: ToolFragment) -> _Call:
-        call_id = _cleaned(fragment.call_id or "")
-        known = self._by_id.get(call_id) if call_id else self._at_index.get(fragment.index)
-        call = known or self._new(call_id)
+        call = self._known(fragment) or self._new(_cleaned(fragment.call_id or ""))
         self._at_index[fragment.index] = call
         return call
+
+    def _known(self, fragment: ToolFragment) -> _Call | None:
+        call_id = _cleaned(fragment.call_id or "")
+        return self._by_id.get(call_id) if call_id else self._at_index.get(fragment.index)
 
     def _new(self, call_id: str) -> _Call:
         index = len(self._calls)

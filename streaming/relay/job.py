@@ -36,6 +36,7 @@ class Job:
     priority: int = 0
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str = "auto"
+    one_call: bool = False
     conversation: str = ""
 
     def request(self, produced_tokens: int, attempt: int = 1) -> GenerateRequest:
@@ -51,4 +52,5 @@ class Job:
             produced_tokens=produced_tokens,
             tools=self.tools,
             tool_choice=self.tool_choice,
+            one_call=self.one_call,
         )

@@ -57,6 +57,20 @@ def test_a_call_comes_whole_and_in_pieces(api, caller):
     assert stream.data[-2]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+def test_of_an_answer_that_may_make_one_call_nothing_follows_it_and_its_engine_is_stopped(api, caller):
+    said = pieces(CALL + CALL + " and on and on" * 5)
+    answer = asked(api, caller, said, tools=[TOOL], parallel_tool_calls=False)
+    message, reason = message_of(answer)
+    assert (len(message["tool_calls"]), message["content"], reason) == (1, None, "tool_calls")
+    assert "X-Ignored-Fields" not in answer.headers
+    body = {"model": caller, "max_tokens": 500, "messages": [{"role": "user", "content": said}]}
+    body["tools"] = [{"name": "get_weather", "input_schema": TOOL["function"]["parameters"]}]
+    body["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
+    theirs = api.post("/v1/messages", json=body, headers={"anthropic-version": "2023-06-01"}).json()
+    assert [block["type"] for block in theirs["content"]] == ["tool_use"]
+    assert theirs["stop_reason"] == "tool_use"
+
+
 @pytest.mark.parametrize("body", [{}, {"tools": []}, {"tools": [TOOL], "tool_choice": "none"}])
 def test_without_tools_what_looks_like_a_call_is_text(api, caller, body):
     message, reason = message_of(asked(api, caller, pieces(CALL), **body))
@@ -81,6 +95,26 @@ def test_calls_and_their_results_are_taken_back_with_all_that_an_answer_has(api,
     ]
     body = {"model": caller, "messages": messages, "tools": [TOOL]}
     assert message_of(api.post("/v1/chat/completions", json=body))[0]["content"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "code"),
+    [
+        ('{"name": "Ada", "age": 36}', "stop", None),
+        ('{"name": "Ada", "age": "old"}', "stop", "schema_mismatch"),
+        ('Sure: {"name": "Ada"', "stop", "invalid_json"),
+        ('{"name": "A', "length", None),
+    ],
+)
+def test_json_of_an_engine_that_did_not_keep_to_the_schema_is_flagged_where_it_ended_by_itself(api, said, reason, code):
+    held = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
+    question = script(outputs=[{"text": said}], finish_reason=reason)
+    answer = asked(api, "scripted", question, response_format=held)
+    choice = answer.json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (said, reason)
+    assert choice.get("output_error", {}).get("code") == code
+    stored = api.get(f"/v1/responses/{answer.headers['X-Response-ID']}").json()
+    assert stored["output_error"] == choice.get("output_error")
 
 
 def refusals():
@@ -180,9 +214,9 @@ def test_tools_for_a_model_without_a_format_for_calls_are_a_clear_400(api):
 
 
 def test_fields_without_an_effect_are_named_in_a_header(api):
-    harmless = {"user": "u", "store": True, "metadata": {"a": "b"}, "parallel_tool_calls": False, "verbosity": "low"}
+    harmless = {"user": "u", "store": True, "metadata": {"a": "b"}, "verbosity": "low"}
     answer = asked(api, "scripted", script(outputs=[{"text": "a"}]), **harmless)
-    assert answer.headers["X-Ignored-Fields"] == "metadata, parallel_tool_calls, store, user, verbosity"
+    assert answer.headers["X-Ignored-Fields"] == "metadata, store, user, verbosity"
     assert "X-Ignored-Fields" not in asked(api, "scripted", script(outputs=[{"text": "a"}]), user=None).headers
 
 

@@ -180,6 +180,27 @@ def test_what_a_hosted_engine_sends_after_its_end_or_a_stop_is_no_part_of_the_an
     assert (stream.generated_tokens, stream.completion_tokens) == (2, 1)
 
 
+def test_an_answer_that_may_make_one_call_is_over_with_it():
+    call = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    stream = ResponseStream(detokenizer=None, markers=BOTH, one_call=True)
+    assert seen(run(stream, of_text("ok ", call, call, "more"))) == [[TEXT, "ok "], ["call_0", "f", "{}", "ok"]]
+    assert (stream.finish_reason, stream.generated_tokens, stream.completion_tokens) == ("tool_calls", 2, 2)
+
+
+@pytest.mark.parametrize("second", [ToolFragment(1, "c2", "g"), ToolFragment(0, "c2", "g"), ToolFragment(1)])
+def test_where_a_hosted_engine_begins_another_call_than_the_one_asked_for_the_first_is_whole(second):
+    stream = ResponseStream(detokenizer=None, one_call=True)
+    drafts = run(stream, [
+        EngineOutput(tool_calls=(ToolFragment(0, "c1", "f", '{"a"'),), token_count=1),
+        EngineOutput(tool_calls=(ToolFragment(0, arguments=": 1}"),), token_count=1),
+        EngineOutput(tool_calls=(second, ToolFragment(0, "c1", arguments="!")), text="x", token_count=1),
+        EngineOutput(text="more", reasoning="more", token_count=1),
+        EngineOutput(finish_reason="stop"),
+    ])  # fmt: skip
+    assert [call for call in seen(drafts) if call[0] != TEXT] == [["c1", "f", '{"a": 1}', "ok"]]
+    assert stream.finish_reason == "tool_calls"
+
+
 def test_c10_surrogates_cut_over_pieces_of_one_kind_are_joined_and_lone_ones_replaced():
     stream = ResponseStream(detokenizer=None)
     halves = [EngineOutput(reasoning="a\ud83d"), EngineOutput(text="x\ud83d")]
@@ -264,6 +285,7 @@ def options_on(tape):
         "min_tokens": tape.of([0, 0, 3]),
         "max_tokens": tape.of([None, None, 5]),
         "output_filter": tape.of(FILTERS),
+        "one_call": tape.of([False, False, True]),
     }
 
 
@@ -339,7 +361,8 @@ def test_how_ids_arrive_changes_nothing_that_is_seen(case):
 
 @pytest.mark.parametrize("markers", ["think+hermes", "hermes", "llama3"])
 @pytest.mark.parametrize("output_filter", [None, BlockList(["zzz"])])
-def test_an_answer_of_text_goes_on_from_what_was_shown(markers, output_filter):
+@pytest.mark.parametrize("one_call", [False, True])
+def test_an_answer_of_text_goes_on_from_what_was_shown(markers, output_filter, one_call):
     """At every cut, as an engine does that is given what was shown: it writes on exactly there."""
     call = '{"name": "f", "arguments": {"a": [1, "}"]}}'
     written = {
@@ -347,7 +370,7 @@ def test_an_answer_of_text_goes_on_from_what_was_shown(markers, output_filter):
         "hermes": f"ok <tool_call>\n{call}\n</tool_call>\n<tool_call>\n{call}\n</tool_call>\n",
         "llama3": f"{call}; {call.replace('f', 'g', 1)}; ",
     }[markers]
-    options = {"markers": FORMATS[markers], "stops": ["STOP"], "output_filter": output_filter}
+    options = {"markers": FORMATS[markers], "stops": ["STOP"], "output_filter": output_filter, "one_call": one_call}
     undisturbed = ResponseStream(detokenizer=None, **options)
     drafts = [draft for output in of_text(*written) for draft in undisturbed.feed(output)]
     whole = seen([*drafts, *undisturbed.flush(natural=True)])
