@@ -12,9 +12,14 @@ from .figures import Figures
 
 
 def ending(
-    end: End, stream: ResponseStream, tail: Tail, figures: Figures, counts: Mapping[str, Any]
+    end: End,
+    stream: ResponseStream,
+    tail: Tail,
+    figures: Figures,
+    counts: Mapping[str, Any],
+    output_error: Mapping[str, str] | None,
 ) -> tuple[dict[str, Any], Ending]:
-    """Both; ``counts`` are the tokens by what became of them."""
+    """Both; ``counts`` are the tokens by what became of them, ``output_error`` what is wrong with an answer of JSON."""
     stop = figures.stop_payload(counts["generated_tokens"], counts["sent_tokens"])
     matched = stream.matched_stop if end.end_state == COMPLETED else None
     row = {
@@ -28,4 +33,7 @@ def ending(
         "tokens_after_stop": stop["tokens_after_stop"] if stop else None,
         "usage_estimated": stream.usage is None or stream.usage.completion_tokens is None,
     }
-    return end.to_payload(counts, stop, matched), Ending(end, row)
+    payload = end.to_payload(counts, stop, matched)
+    if output_error is not None:
+        payload["output_error"] = dict(output_error)
+    return payload, Ending(end, row)

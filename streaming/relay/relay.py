@@ -25,6 +25,7 @@ from .attempts import Attempts
 from .ending import ending
 from .figures import Figures
 from .job import Job, Limits
+from .judging import judged
 from .readership import ABANDONED, FollowersOf, Readership
 from .watch import Watch
 
@@ -64,6 +65,7 @@ class Relay:
         self._attempts = Attempts(job, pool)
         self._lost_tokens = 0
         self._hung: End | None = None
+        self._output_error: dict[str, str] | None = None
         self._woken = asyncio.Event()
         self._lease: Lease | None = None
         self._stream: ResponseStream | None = None
@@ -279,6 +281,7 @@ class Relay:
             # No engine was asked; what an earlier owner stored is the answer all the same.
             self._stream = self._open_stream(False)
         self._journal.append(self.tail, self._stream.flush(natural=end.end_state == end_state.COMPLETED))
+        self._output_error = await judged(end, self.job, self._stream.output_text)
         leftover_ids, leftover_count = self._stream.leftover
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         closing = Closing(lambda tail, sent: self._ending(end, tail, sent), leftover_ids, leftover_count, stored)
@@ -298,7 +301,7 @@ class Relay:
             "completion_tokens": stream.completion_tokens,
             "sent_tokens": sent_tokens,
         }
-        return ending(end, stream, tail, self.figures, counts)
+        return ending(end, stream, tail, self.figures, counts, self._output_error)
 
     def _expired(self, timer: str) -> None:
         if timer == ABANDONED:

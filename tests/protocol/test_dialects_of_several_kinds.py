@@ -5,7 +5,7 @@ from hypothesis import given
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
-from streaming.protocol.dialects import ENCODERS, OPENAI_CHAT, OPENAI_RESPONSES, encoder_for
+from streaming.protocol.dialects import ANTHROPIC, ENCODERS, OPENAI_CHAT, OPENAI_RESPONSES, encoder_for
 from streaming.protocol.events import CONTINUED, DELTAS, ENDED, REASONING, REFUSAL, TEXT, TOOL_CALL, Event
 from tests.protocol import test_openai_chat, test_openai_responses
 from tests.protocol.said import SAID, meant, seqs_in
@@ -147,3 +147,24 @@ def test_a_continuation_inside_a_call_changes_nothing_of_it():
     for dialect in ENCODERS:
         assert SAID[dialect](parsed(encoded(dialect, [*events[:2], continued, *moved])))[1] == [["f0", "{}"]]
     assert moved[-1].kind == ENDED
+
+
+FAULT = {"code": "schema_mismatch", "message": "3 is not of type 'string'", "path": "/city"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "in_frame", "in_body"),
+    [
+        (OPENAI_CHAT, lambda data: data.get("choices", [{}])[0], lambda body: body["choices"][0]),
+        (OPENAI_RESPONSES, lambda data: data.get("response", {}), lambda body: body),
+        (ANTHROPIC, lambda data: data.get("delta", {}), lambda body: body),
+    ],
+)
+def test_json_that_does_not_follow_its_schema_is_flagged_once_at_the_end(dialect, in_frame, in_body):
+    *events, ended = log_of_kinds([(TEXT, '{"city": 3}')])
+    for fault in ({}, {"output_error": FAULT}):
+        flagged = [*events, ended._replace(payload={**ended.payload, **fault})]
+        frames = parsed(encoded(dialect, flagged, (99,)))
+        found = [in_frame(data).get("output_error") for _, data, _ in frames if isinstance(data, dict)]
+        assert [error for error in found if error] == [error for error in [fault.get("output_error")] if error]
+        assert in_body(encoder_for(dialect, HEAD).body(flagged)).get("output_error") == fault.get("output_error")

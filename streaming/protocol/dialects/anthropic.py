@@ -104,7 +104,8 @@ def _frame(name: str, body: Mapping[str, Any], event_id: str | None = None) -> b
 def _stop(ended: Mapping[str, Any]) -> dict[str, Any]:
     matched = ended.get("stop_sequence")
     reason = "stop_sequence" if matched is not None else STOP_REASONS[ended["finish_reason"]]
-    return {"stop_reason": reason, "stop_sequence": matched}
+    fault = {"output_error": ended["output_error"]} if "output_error" in ended else {}
+    return {"stop_reason": reason, "stop_sequence": matched, **fault}
 
 
 def usage_object(usage: Mapping[str, Any]) -> dict[str, Any]:

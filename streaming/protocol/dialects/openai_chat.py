@@ -57,6 +57,7 @@ class OpenAIChatEncoder:
         if calls:
             message |= {"content": message["content"] or None, "tool_calls": [_call_object(call) for call in calls]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ended["finish_reason"]}
+        choice |= {"output_error": ended["output_error"]} if "output_error" in ended else {}
         return {
             "id": self._head.response_id,
             "object": "chat.completion",
@@ -105,7 +106,8 @@ class OpenAIChatEncoder:
         ended = event.payload
         if ended["end_state"] != COMPLETED:
             return self._frame(dumps({"error": base.error_object(ended)}), event)
-        frames = self._frame(self._choice("{}", quote(ended["finish_reason"])))
+        fault = f',"output_error":{dumps(ended["output_error"])}' if "output_error" in ended else ""
+        frames = self._frame(self._choice("{}", quote(ended["finish_reason"]) + fault))
         if self._head.include_usage:
             frames += self._frame(f'{self._before}],"usage":{dumps(usage_object(ended["usage"]))}}}')
         return frames + self._frame("[DONE]", event)

@@ -43,6 +43,7 @@ def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | 
         "end_state": ended["end_state"] if ended else None,
         "end_reason": ended["end_reason"] if ended else None,
         "stop": ended.get("stop") if ended else None,
+        "output_error": ended.get("output_error") if ended else None,
         **_chat_ids(head),
         **head.asked,
     }
