@@ -1,4 +1,4 @@
-"""Owns the ASGI application: static files, then Django with its handover, and the process's start and end."""
+"""Owns the ASGI application: static files, Django with its handover, sockets, and the process's start and end."""
 
 import asyncio
 import os
@@ -16,7 +16,8 @@ from servestatic import ServeStaticASGI  # noqa: E402
 from chatsite.django_handler import DjangoHandler  # noqa: E402
 from chatsite.handover import HandoverApplication, Receive, Scope, Send  # noqa: E402
 from chatsite.process_lock import LockHeldError, ProcessLock  # noqa: E402
-from streaming import ownership  # noqa: E402
+from chatsite.sockets import SocketDoor  # noqa: E402
+from streaming import consumers, ownership  # noqa: E402
 
 #: Vite puts a hash of the content into the name: such a file never changes.
 HASHED_NAME = re.compile(r"^.+[.-][0-9A-Za-z_-]{8}\.[a-z0-9]+$")
@@ -36,18 +37,17 @@ class Site:
             prefix=settings.STATIC_URL,
             immutable_file_test=lambda path, url: HASHED_NAME.match(url) is not None,
         )
+        self._sockets = SocketDoor()
         self._lock = ProcessLock(settings.DATA_DIR / "web.lock") if connection.vendor == "sqlite" else None
         self._started: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["type"] == "http":
-            if self._started is None or not self._started.done():
-                await self.startup()
-            await self._http(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 4404})
+            return
+        if self._started is None or not self._started.done():
+            await self.startup()
+        await (self._http if scope["type"] == "http" else self._sockets)(scope, receive, send)
 
     async def startup(self) -> None:
         """Start what serves streams; once, however often it is called. Raises LockHeldError."""
@@ -62,10 +62,13 @@ class Site:
             except LockHeldError as error:
                 raise LockHeldError(f"{error}: with SQLite only one web process can serve; use PostgreSQL") from None
         await ownership.start_process(others_are_dead=self._lock is not None)
+        consumers.start()
 
     async def shutdown(self, drain_s: float) -> None:
         """Let streams end for ``drain_s`` seconds, release the rest, close what is open."""
         if self._started and self._started.done() and not self._started.exception():
+            # At once: while answers drain here, their pages are better told of changes elsewhere.
+            consumers.stop()
             await ownership.stop_process(drain_s)
         if self._lock:
             self._lock.release()

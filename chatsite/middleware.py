@@ -173,6 +173,10 @@ class Csrf(PagesOnly, CsrfViewMiddleware):
             return None
         return super().process_view(request, *view)
 
+    def has_own_origin(self, request: HttpRequest) -> bool:
+        """Whether the request's Origin is the site's own, or one of CSRF_TRUSTED_ORIGINS."""
+        return bool(self._origin_verified(request))  # type: ignore[attr-defined]  # not in the stubs
+
 
 class Authentication(PagesOnly, AuthenticationMiddleware):
     """``request.user``, loaded when first asked for."""

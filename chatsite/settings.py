@@ -218,6 +218,10 @@ MAX_STREAMS = int(env_float("MAX_STREAMS", 2000))
 MAX_STREAMS_PER_USER = int(env_float("MAX_STREAMS_PER_USER", 500))
 MAX_READERS_PER_RESPONSE = int(env_float("MAX_READERS_PER_RESPONSE", 64))
 MAX_READERS_PER_USER = int(env_float("MAX_READERS_PER_USER", 1000))
+#: Pages that are told of changes: sockets of the process, and of one user in it.
+MAX_SOCKETS = int(env_float("MAX_SOCKETS", 5000))
+MAX_SOCKETS_PER_USER = int(env_float("MAX_SOCKETS_PER_USER", 20))
+LIST_POLL_S = env_float("LIST_POLL_S", 5)
 MAX_QUEUED_PER_ENGINE = int(env_float("MAX_QUEUED_PER_ENGINE", 100))
 #: Web processes that share the engines: each uses its part of every engine's slots.
 WEB_PROCESSES = int(env_float("WEB_PROCESSES", 1))

@@ -25,6 +25,12 @@ class Limits:
     # An application gets this long to end after its connection did.
     close_application_s: float = 10.0
     drain_s: float = 20.0
+    # WebSockets: what a peer may send at once and leave unread, how long it may take to open, how it shows life.
+    max_message_bytes: int = 16 * 1024
+    max_waiting_messages: int = 64
+    handshake_s: float = 10.0
+    ping_s: float = 20.0
+    pong_s: float = 30.0
 
     @property
     def user_timeout_ms(self) -> int:

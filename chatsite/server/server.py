@@ -16,6 +16,7 @@ from chatsite.server.channel import Channel, Phase
 from chatsite.server.limits import Limits
 from chatsite.server.loop import reactor
 from chatsite.server.request import Request
+from chatsite.server.websocket import WebSocket
 
 logger = logging.getLogger("chatsite.server")
 
@@ -91,12 +92,14 @@ class Server(DaphneServer):
 
     def _websocket_factory(self) -> WebSocketFactory:
         factory = WebSocketFactory(self, server=self.server_name)
+        factory.protocol = WebSocket
         factory.setProtocolOptions(
-            autoPingTimeout=self.ping_timeout,
-            allowNullOrigin=True,
-            openHandshakeTimeout=self.websocket_handshake_timeout,
-            maxMessagePayloadSize=self.websocket_max_message_size,
-            maxFramePayloadSize=self.websocket_max_frame_size,
+            autoPingTimeout=self.limits.pong_s,
+            allowNullOrigin=True,  # origins are judged by the application
+            openHandshakeTimeout=self.limits.handshake_s,
+            maxMessagePayloadSize=self.limits.max_message_bytes,
+            maxFramePayloadSize=self.limits.max_message_bytes,
+            failByDrop=False,  # who sends too much is told so
         )
         return factory
 
@@ -123,18 +126,12 @@ class Server(DaphneServer):
             return None
         queue: asyncio.Queue[Any] = asyncio.Queue()
         scope.setdefault("asgi", {"version": "3.0"})
-        send = protocol.send if isinstance(protocol, Request) else partial(self.handle_reply, protocol)
-        connection.task = self.loop.create_task(self._call_application(scope, queue.get, send))
+        connection.task = self.loop.create_task(self._call_application(scope, queue.get, protocol.send))
         connection.task.add_done_callback(partial(self._application_ended, protocol, connection))
         return queue
 
     async def _call_application(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         await self.application(scope, receive, send)
-
-    async def handle_reply(self, protocol: Any, message: dict[str, Any]) -> None:
-        """A WebSocket's send; HTTP has its own, which waits."""
-        if protocol in self.connections and not self.connections[protocol].disconnected:
-            protocol.handle_reply(message)
 
     # Ends of applications
 
@@ -147,8 +144,8 @@ class Server(DaphneServer):
         connection.task = None
         if connection.disconnected:
             self.connections.pop(protocol, None)
-        elif exception is not None or isinstance(protocol, Request):
-            # Also when it just returned: a response that nobody will finish must not look alive.
+        else:
+            # Also when it just returned: what nobody will finish must not look alive.
             protocol.handle_exception(exception)
 
     def _kill(self, protocol: Any, connection: Connection) -> None:

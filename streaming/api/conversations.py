@@ -9,6 +9,7 @@ from ninja import Router, Status
 
 from streaming import ownership
 from streaming.models import Conversation, Response
+from streaming.notify import CONVERSATIONS, TITLE, Change
 from streaming.ownership.stop import stop
 from streaming.protocol.cursor import format_event_id
 from streaming.store import conversations as store
@@ -33,6 +34,11 @@ from .schemas import (
 router = Router()
 
 
+def _tell_pages(request: HttpRequest, kind: str, conversation_id: str) -> None:
+    """The user's other pages look again."""
+    ownership.current().changes.announce(caller(request).user.pk, Change(kind, conversation_id))
+
+
 async def _stop_running(response_id: str, user_id: int) -> None:
     """Before a conversation goes: its running answer must not go on without a row."""
     response = await threads.run(responses.get, response_id, user_id)
@@ -54,6 +60,7 @@ async def list_conversations(request: HttpRequest, before: str | None = None) ->
 async def create_conversation(request: HttpRequest, body: NewConversation) -> Any:
     """A new, empty conversation."""
     made = await sync_to_async(store.create, thread_sensitive=True)(caller(request).user, body.title)
+    _tell_pages(request, CONVERSATIONS, made.id)
     return Status(201, _listed(made))
 
 
@@ -77,7 +84,9 @@ async def get_conversation(request: HttpRequest, conversation_id: str) -> Thread
 @router.patch("/conversations/{conversation_id}", response=ConversationOut)
 async def rename_conversation(request: HttpRequest, conversation_id: str, body: ConversationChange) -> ConversationOut:
     """Set the title."""
-    return _listed(await _found(store.rename, caller(request).user, conversation_id, body.title))
+    renamed = await _found(store.rename, caller(request).user, conversation_id, body.title)
+    _tell_pages(request, TITLE, conversation_id)
+    return _listed(renamed)
 
 
 @router.delete("/conversations/{conversation_id}", response={204: None})
@@ -87,6 +96,7 @@ async def delete_conversation(request: HttpRequest, conversation_id: str) -> Any
     if conversation.running:
         await _stop_running(conversation.running, caller(request).user.pk)
     await _found(store.delete, caller(request).user, conversation_id)
+    _tell_pages(request, CONVERSATIONS, conversation_id)
     return Status(204, None)
 
 

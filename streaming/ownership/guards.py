@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db import DatabaseError
 
-from streaming.reader import Reader
 from streaming.store import access, threads
 
 logger = logging.getLogger(__name__)
@@ -22,13 +23,21 @@ class Credential:
     session_key: str | None = None
 
 
+class Admitted(Protocol):
+    """A reader, or a page's socket."""
+
+    def dismiss(self) -> None:
+        """It may not stay: end it."""
+
+
 class Guards:
-    """The open readers of this process and their credentials; looked at together, not one by one."""
+    """Who was let into this process and stays, with their credentials; looked at together, not one by one."""
 
     def __init__(self) -> None:
-        self._let_in: WeakKeyDictionary[Reader, Credential] = WeakKeyDictionary()
+        self._let_in: WeakKeyDictionary[Admitted, Credential] = WeakKeyDictionary()
+        self._asked = asyncio.Event()
 
-    def let_in(self, reader: Reader, credential: Credential) -> None:
+    def let_in(self, reader: Admitted, credential: Credential) -> None:
         """Remember with what the reader came; forgotten when it is gone."""
         self._let_in[reader] = credential
 
@@ -37,17 +46,24 @@ class Guards:
         for reader in list(self._let_in):
             reader.dismiss()
 
+    def look_soon(self) -> None:
+        """A session ended: whose, the rows say."""
+        self._asked.set()
+
     async def run(self) -> None:
-        """Look every CREDENTIAL_CHECK_S, for ever."""
+        """Look every CREDENTIAL_CHECK_S, or when asked, for ever."""
         while True:
-            await asyncio.sleep(settings.CREDENTIAL_CHECK_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(settings.CREDENTIAL_CHECK_S):
+                    await self._asked.wait()
+            self._asked.clear()
             try:
                 await self.look()
             except DatabaseError as error:
                 logger.warning("could not check who may still read: %s", error)
 
     async def look(self) -> None:
-        """Dismiss readers whose key was revoked or has expired, or whose session is gone: two queries at most."""
+        """Dismiss readers whose key was revoked or has expired, or whose session is: three queries at most."""
         readers = dict(self._let_in)
         if not readers:
             return

@@ -16,6 +16,7 @@ from ulid import ULID
 from streaming.admission import Admission, ReaderCaps
 from streaming.journal import Journal, Tail
 from streaming.models import Response
+from streaming.notify import ENDED, STARTED, Change, Changes
 from streaming.pool import Pool
 from streaming.protocol.end_state import BUG, STORAGE_FAILED, decide
 from streaming.protocol.events import Event
@@ -52,6 +53,8 @@ class Owner:
         self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
         self.places = Places(self.admission)
         self.readers = ReaderCaps(settings.MAX_READERS_PER_RESPONSE, settings.MAX_READERS_PER_USER)
+        #: What the open pages of users are told.
+        self.changes = Changes(self.id)
         #: The other processes; None where no other can be alive.
         self.company: Company | None = None
         self._relays: dict[str, Relay] = {}
@@ -64,6 +67,8 @@ class Owner:
         """Announce the process and begin to beat."""
         await threads.write(orphans.register_process, self.id, socket.gethostname(), os.getpid())
         self.run_beside(self._beat())
+        for work in self.changes.work:
+            self.run_beside(work)
 
     def meet(self, company: Company) -> None:
         """Other processes serve the same database."""
@@ -116,6 +121,7 @@ class Owner:
         self.places.take(relay, user_id)
         task = asyncio.get_running_loop().create_task(self._run(relay, user_id), context=contextvars.Context())
         self._tasks[job.response_id] = task
+        self._tell_pages(STARTED, job, user_id)
         if self._lets_go:
             self._let_go(relay)
         return tail
@@ -177,11 +183,17 @@ class Owner:
             if self._relays.get(response_id) is relay:
                 del self._relays[response_id], self._tasks[response_id]
             self.places.leave(relay, user_id)
+            self._tell_pages(ENDED, relay.job, user_id)
             if self.company:
                 self.company.ended(response_id)
             # A reader that comes back to a tail that gets no more must find the rows instead.
             keep_s = 0 if relay.tail.given_up else settings.TAIL_KEEP_S
             asyncio.get_running_loop().call_later(keep_s, self._forget, relay.tail)
+
+    def _tell_pages(self, kind: str, job: Job, user_id: int | None) -> None:
+        """Only of conversations: no page lists what the API answers."""
+        if job.conversation:
+            self.changes.announce(user_id, Change(kind, job.conversation, job.response_id))
 
     async def _end_unended(self, relay: Relay) -> None:
         """The last net: nothing stays running because of a fault of ours. No-op where another owner took over."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from django.conf import settings
 
 from streaming.models import Response
+from streaming.notify import ENDED, Change
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import orphans, responses, threads
 
@@ -31,6 +32,8 @@ async def stop(owner: Owner, response: Response, reason: str) -> None:
         await owner.ended(response.id)
     elif owner.is_orphan(response):
         await threads.write(orphans.end_orphan, response, end)
+        if response.conversation_id:
+            owner.changes.announce(response.user_id, Change(ENDED, response.conversation_id, response.id))
     else:
         await threads.write(responses.request_stop, response.id, reason)
         if owner.company:

@@ -7,13 +7,28 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect, render
 
+from streaming import ownership
+from streaming.notify import SIGNED_OUT, Change
 from streaming.store import access
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 # Django's own: equal time for unknown users, checked redirects, session rotated.
 login_form = LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
-logout = LogoutView.as_view(next_page=settings.LOGIN_URL)
+_log_out = LogoutView.as_view(next_page=settings.LOGIN_URL)
+
+
+async def logout(request: HttpRequest) -> HttpResponse:
+    """End the session, and have every open page and stream of it closed at once."""
+    user_id = await sync_to_async(_user_id, thread_sensitive=True)(request)
+    answer: HttpResponse = await sync_to_async(_log_out, thread_sensitive=True)(request)
+    ownership.current().changes.announce(user_id, Change(SIGNED_OUT))
+    ownership.guards().look_soon()
+    return answer
+
+
+def _user_id(request: HttpRequest) -> int | None:
+    return request.user.pk
 
 
 async def login_link(request: HttpRequest, token: str) -> HttpResponse:

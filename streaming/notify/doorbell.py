@@ -3,20 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
 
-from channels.exceptions import ChannelFull
-from channels.layers import get_channel_layer
-from redis.exceptions import RedisError
+from .layer import UNHEARD, layer, send
 
 logger = logging.getLogger(__name__)
 
 #: What is rung within this time goes to a process as one message: under load far less than one a token.
 GATHER_S = 0.01
-SEND_S = 2.0
 RETRY_S = 1.0
-#: How the layer fails while Valkey is away.
-UNHEARD = (ChannelFull, RedisError, OSError, TimeoutError)
 
 #: Called with the ids of responses to look at, and of those whose reader says that it goes away.
 OnRing = Callable[[list[str], list[str]], None]
@@ -51,8 +45,7 @@ class Doorbell:
     async def _tell(self, process_id: str, responses: dict[str, bool]) -> None:
         message = {"type": "ring", "look": list(responses), "leaving": [r for r in responses if responses[r]]}
         try:
-            async with asyncio.timeout(SEND_S):
-                await _layer().send(_channel(process_id), message)
+            await send(_channel(process_id), message)
             self._is_heard = True
         except UNHEARD as error:
             if self._is_heard:
@@ -63,7 +56,7 @@ class Doorbell:
         """Hear what others ring, for ever."""
         while True:
             try:
-                message = await _layer().receive(_channel(self._process_id))
+                message = await layer().receive(_channel(self._process_id))
                 self._on_ring(message["look"], message["leaving"])
             except UNHEARD:
                 await asyncio.sleep(RETRY_S)
@@ -75,7 +68,3 @@ class Doorbell:
 
 def _channel(process_id: str) -> str:
     return f"web.{process_id}"
-
-
-def _layer() -> Any:
-    return get_channel_layer()

@@ -1,0 +1,16 @@
+"""What people's pages are told over WebSockets. No text of an answer goes this way."""
+
+from streaming import ownership
+
+from . import sockets
+from .standing import Standing
+
+
+def start() -> None:
+    """Begin to look for what no wake-up told; after the process has announced itself."""
+    ownership.current().run_beside(Standing(ownership.current().changes).run())
+
+
+def stop() -> None:
+    """Send every page to another connection."""
+    sockets.current().send_away()

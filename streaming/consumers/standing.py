@@ -1,0 +1,65 @@
+"""Owns noticing what no wake-up told the pages of this process. Rows are the truth; a ring may be lost."""
+
+import asyncio
+import logging
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from streaming.notify import CONVERSATIONS, ENDED, STARTED, Change, Changes
+from streaming.store import standing, threads
+from streaming.store.standing import Stands
+
+logger = logging.getLogger(__name__)
+
+
+class Standing:
+    """How the conversations of the users stand that have a page open here, and what they were told since."""
+
+    def __init__(self, changes: Changes):
+        self._changes = changes
+        self._known: dict[int, Known] = {}
+        changes.on_told = self._note
+
+    async def run(self) -> None:
+        """Look every LIST_POLL_S, for ever: two queries for all users."""
+        while True:
+            await asyncio.sleep(settings.LIST_POLL_S)
+            try:
+                await self.look()
+            except DatabaseError as error:
+                logger.warning("could not look how conversations stand: %s", error)
+
+    async def look(self) -> None:
+        """Tell the pages of users whose rows say more than they were told."""
+        users = set(self._changes.followed)
+        stands = await threads.run(standing.of, users) if users else {}
+        for user_id, now in stands.items():
+            if user_id in self._known and self._known[user_id].misses(now):
+                self._changes.tell_here(user_id, Change(CONVERSATIONS))
+        self._known = {user_id: Known(now) for user_id, now in stands.items()}
+
+    def _note(self, user_id: int, change: Change) -> None:
+        if user_id in self._known:
+            self._known[user_id].hear(change)
+
+
+class Known:
+    """One user's rows as they were at the last look, moved on by what was told since."""
+
+    def __init__(self, stands: Stands):
+        self._running = set(stands.running)
+        self._latest = stands.latest
+        self._heard = False
+
+    def hear(self, change: Change) -> None:
+        """The user's pages were told of this."""
+        self._heard = True
+        if change.response and change.kind == STARTED:
+            self._running.add(change.response)
+        elif change.response and change.kind == ENDED:
+            self._running.discard(change.response)
+
+    def misses(self, stands: Stands) -> bool:
+        """Whether the rows say something that nobody told."""
+        return stands.running != self._running or (stands.latest != self._latest and not self._heard)
