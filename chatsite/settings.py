@@ -4,6 +4,7 @@ import contextlib
 import os
 import tempfile
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -11,28 +12,51 @@ from django.core.exceptions import ImproperlyConfigured
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
+def env(name: str, default: str = "") -> str:
+    """The variable, or what is in the file that NAME_FILE names: how containers are given secrets."""
+    path = os.environ.get(f"{name}_FILE")
+    if path is None:
+        return os.environ.get(name, default)
+    if name in os.environ:
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: only one may be")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{name}_FILE: {path} cannot be read: {error}") from None
+
+
+def with_password(url: str, password: str) -> str:
+    """The URL with the password in it; without one as it is."""
+    if not (url and password):
+        return url
+    parts = urlsplit(url)
+    user, host = parts.username or "", parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}").geturl()
+
+
 def env_flag(name: str, default: bool) -> bool:
-    return os.environ.get(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
+    return env(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
 
 
 def env_list(name: str, default: str) -> list[str]:
-    return [part.strip() for part in os.environ.get(name, default).split(",") if part.strip()]
+    return [part.strip() for part in env(name, default).split(",") if part.strip()]
 
 
 def env_float(name: str, default: float) -> float:
+    text = env(name, str(default))
     try:
-        return float(os.environ.get(name, default))
+        return float(text)
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name} must be a number, not {os.environ[name]!r}") from error
+        raise ImproperlyConfigured(f"{name} must be a number, not {text!r}") from error
 
 
-DATA_DIR = Path(os.environ.get("DATA_DIR", BASE_DIR / "var")).resolve()
+DATA_DIR = Path(env("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 DEBUG = env_flag("DEBUG", False)
 
 
 def secret_key() -> str:
     """The key from SECRET_KEY, else one made once and kept in DATA_DIR with mode 600."""
-    if key := os.environ.get("SECRET_KEY"):
+    if key := env("SECRET_KEY"):
         if len(key) < 50:
             raise ImproperlyConfigured("SECRET_KEY must have at least 50 characters")
         return key
@@ -101,7 +125,7 @@ TEMPLATES = [
 # Connections are kept open: queries run on a few shared threads (SHARED_THREADS and those of
 # streaming.store.threads), never on one of a request's own, so connections do not grow with requests.
 DATABASE = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
-if DATABASE_URL := os.environ.get("DATABASE_URL", ""):
+if DATABASE_URL := env("DATABASE_URL"):
     parsed = dict(dj_database_url.parse(DATABASE_URL))
     if parsed["ENGINE"] != "django.db.backends.postgresql":
         raise ImproperlyConfigured("DATABASE_URL must be a postgresql:// URL; without it there is a SQLite file")
@@ -115,6 +139,8 @@ if DATABASE_URL := os.environ.get("DATABASE_URL", ""):
         "tcp_user_timeout": "10000",
         **parsed.get("OPTIONS", {}),  # type: ignore[dict-item]
     }
+    if DATABASE_PASSWORD := env("DATABASE_PASSWORD"):
+        parsed["PASSWORD"] = DATABASE_PASSWORD
     DATABASES = {"default": {**parsed, **DATABASE}}
 else:
     DATABASES = {
@@ -134,7 +160,7 @@ else:
     }
 
 # Valkey carries doorbells, the Celery broker and the cache. Without it one process still serves.
-VALKEY_URL = os.environ.get("VALKEY_URL", "")
+VALKEY_URL = with_password(env("VALKEY_URL"), env("VALKEY_PASSWORD"))
 if VALKEY_URL:
     CHANNEL_LAYERS = {
         "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [VALKEY_URL]}}
@@ -241,7 +267,7 @@ LOGGING = {
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": os.environ.get("LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.request": {"level": "ERROR", "filters": ["not_later"]},
         # Whoever knocks with a wrong name is answered 400: no error of ours either.

@@ -15,7 +15,9 @@ REQUIREMENTS = {
     "bench": ("requirements.txt", "requirements-dev.txt"),
     "bench-page": ("requirements.txt", "requirements-dev.txt"),
     "check": ("requirements.txt", "requirements-dev.txt"),
+    "cluster": ("requirements.txt", "requirements-dev.txt"),
     "drill": ("requirements.txt", "requirements-dev.txt"),
+    "drill-cluster": ("requirements.txt", "requirements-dev.txt"),
     "test": ("requirements.txt", "requirements-dev.txt"),
     "test-core": ("requirements.txt", "requirements-dev.txt"),
     "bench-core": ("requirements.txt", "requirements-dev.txt"),
@@ -37,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
 def _continue_in_venv(command: str, argv: Sequence[str]) -> NoReturn:
     """Everything but making the environment happens inside it; the process stays the same one for `make`."""
     venv.require_posix()
-    if command == "run":
+    if command in {"run", "cluster"}:
         ports.page_address()  # a port that is taken is said at once, not after an installation
     with locks.waiting_lock(ROOT, "its own set-up"):
         venv.ensure(REQUIREMENTS[command])
@@ -49,6 +51,10 @@ def _carry_out(command: str, args: Sequence[str]) -> int:
         from deploy.setup.run import run
 
         return run()
+    if command == "cluster":
+        from deploy.setup.cluster import cluster
+
+        return cluster()
     if command == "check":
         from deploy.setup.checks import check
 
@@ -60,6 +66,7 @@ def _carry_out(command: str, args: Sequence[str]) -> int:
         "bench": suites.bench,
         "bench-page": suites.bench_page,
         "drill": suites.drill,
+        "drill-cluster": suites.drill_cluster,
         "test-core": core.test,
         "bench-core": core.bench,
         "mutants": core.mutants,

@@ -24,7 +24,12 @@ class Address:
 
 
 def page_address() -> Address:
-    return claim(os.environ.get("HOST") or DEFAULT_HOST, number("PORT", DEFAULT_PORT, 0, 65_535))
+    return claim(os.environ.get("HOST") or DEFAULT_HOST, port())
+
+
+def port() -> int:
+    """Where the person wants the page."""
+    return number("PORT", DEFAULT_PORT, 0, 65_535)
 
 
 def claim(host: str, port: int) -> Address:

@@ -14,14 +14,15 @@ def main() -> None:
     django.setup()
     call_command("migrate", interactive=False, verbosity=1)
     call_command("collectstatic", interactive=False, verbosity=1)
-    call_command(
-        "add_engine",
-        name="local",
-        kind="llamacpp",
-        url=f"http://127.0.0.1:{os.environ['ENGINE_PORT']}",
-        model=MODEL_NAME,
-        tokenizer=str(demo_model().tokenizer),
-    )
+    for nth, port in enumerate(os.environ["ENGINE_PORTS"].split(","), 1):
+        call_command(
+            "add_engine",
+            name="local" if nth == 1 else f"local-{nth}",
+            kind="llamacpp",
+            url=f"http://127.0.0.1:{port}",
+            model=MODEL_NAME,
+            tokenizer=str(demo_model().tokenizer),
+        )
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True)
 class Site:
-    """The two addresses that tell how far the start is."""
+    """The addresses that tell how far the start is."""
 
-    engine_url: str
+    engine_urls: tuple[str, ...]
     web_url: str
 
     def lacking(self) -> str:
         """Nothing, or in words what the site still waits for. Asking web is a real generation, so it comes last."""
-        if _refusal(f"{self.engine_url}/health") is not None:
+        if any(_refusal(f"{url}/health") is not None for url in self.engine_urls):
             return "the engine to load the model"
         refusal = _refusal(f"{self.web_url}/readyz")
         return "" if refusal is None else f"the web process ({refusal})"

@@ -37,6 +37,7 @@ def environment(address: ports.Address) -> dict[str, str]:
         "ENGINE_HOST": "127.0.0.1",
         "ENGINE_MODEL_PATH": str(demo_model().gguf),
         "ENGINE_PORT": str(engine_port),
+        "ENGINE_PORTS": str(engine_port),
         "HOST": address.host,
         "PORT": str(address.port),
         "PYTHONUNBUFFERED": "1",
@@ -57,7 +58,7 @@ def announce(address: ports.Address, env: dict[str, str]) -> Callable[[Superviso
     """The part that waits beside the processes and says when, and only when, a question would be answered."""
 
     def waiting(supervisor: Supervisor) -> None:
-        site = ready.Site(f"http://127.0.0.1:{env['ENGINE_PORT']}", address.url)
+        site = ready.Site((f"http://127.0.0.1:{env['ENGINE_PORT']}",), address.url)
         ready.wait_until_ready(site, supervisor.say)
         supervisor.say(f"Ready: {address.url}{ready.login_path(env)}", plain=True)
 

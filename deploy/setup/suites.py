@@ -30,9 +30,17 @@ def bench_page(args: Sequence[str]) -> int:
 
 
 def drill(args: Sequence[str]) -> NoReturn:
+    _become("tests.drill", args)
+
+
+def drill_cluster(args: Sequence[str]) -> NoReturn:
+    _become("tests.drill.cluster", args)
+
+
+def _become(module: str, args: Sequence[str]) -> NoReturn:
     """In place of this process: a Ctrl-C must reach the drill alone, which has processes to end."""
     env = _set_up() | {"MODEL_DIR": str(demo_model().folder.parent)}
-    os.execve(PYTHON, [str(PYTHON), "-m", "tests.drill", *args], os.environ | env)
+    os.execve(PYTHON, [str(PYTHON), "-m", module, *args], os.environ | env)
 
 
 def _set_up() -> dict[str, str]:

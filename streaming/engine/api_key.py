@@ -1,9 +1,10 @@
-"""Owns where an engine's key comes from: the environment variable that its row names. Stores and logs none."""
+"""Owns where an engine's key comes from: the variable that its row names, or that one's file. Stores and logs none."""
 
 import logging
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,17 @@ def key_of(options: Mapping[str, Any]) -> str:
     except ValueError as error:
         logger.error("%s; the engine is asked without a key", error)
         return ""
-    key = os.environ.get(name, "").strip()
+    key = (os.environ.get(name) or _from_file(f"{name}_FILE")).strip()
     if not key:
         logger.warning("the environment has no %s: the engine is asked without a key", name)
     return key
+
+
+def _from_file(variable: str) -> str:
+    """What is in the file that the variable names, as secrets come into containers; empty where there is none."""
+    path = os.environ.get(variable)
+    try:
+        return Path(path).read_text(encoding="utf-8") if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        logger.error("%s cannot be read: %s", variable, error)
+        return ""

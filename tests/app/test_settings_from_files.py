@@ -1,0 +1,70 @@
+"""Every setting can stand in a file that NAME_FILE names, as containers are given secrets. Costs about 1 s."""
+
+import runpy
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from deploy.setup.places import ROOT
+from streaming.engine.api_key import key_of
+
+KEY = "k" * 50
+
+
+@pytest.fixture
+def settings_with(monkeypatch, tmp_path):
+    """The settings as a new process would read them; contents of files by the name of the setting."""
+
+    def read(files=None, **variables):
+        monkeypatch.delenv("SECRET_KEY", raising=False)
+        for name, content in (files or {}).items():
+            path = tmp_path / name
+            path.write_text(content)
+            monkeypatch.setenv(f"{name}_FILE", str(path))
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return runpy.run_path(str(ROOT / "chatsite" / "settings.py"))
+
+    return read
+
+
+def test_secrets_come_from_files_and_passwords_go_into_the_addresses(settings_with):
+    files = {"SECRET_KEY": f"{KEY}\n", "DATABASE_PASSWORD": "p@ss/word\n", "VALKEY_PASSWORD": "a b:c@d", "DRAIN_S": "7"}
+    read = settings_with(
+        files, DATABASE_URL="postgresql://chatsite@postgres/chatsite", VALKEY_URL="redis://chatsite@valkey:6379/0"
+    )
+    database = read["DATABASES"]["default"]
+    assert read["SECRET_KEY"] == KEY
+    assert (database["USER"], database["PASSWORD"], database["HOST"]) == ("chatsite", "p@ss/word", "postgres")
+    assert read["CELERY_BROKER_URL"] == "redis://chatsite:a%20b%3Ac%40d@valkey:6379/0"
+    assert read["DRAIN_S"] == 7
+
+
+def test_a_whole_address_may_be_the_secret(settings_with):
+    read = settings_with({"DATABASE_URL": "postgresql://u:secret@h/n", "VALKEY_URL": "redis://:p@h:1/0"})
+    assert read["DATABASES"]["default"]["PASSWORD"] == "secret"
+    assert read["VALKEY_URL"] == "redis://:p@h:1/0"
+
+
+def test_a_setting_that_is_set_twice_or_cannot_be_read_is_one_clear_line(settings_with):
+    with pytest.raises(ImproperlyConfigured, match=r"^HEARTBEAT_S and HEARTBEAT_S_FILE are both set: only one may be$"):
+        settings_with({"HEARTBEAT_S": "1"}, HEARTBEAT_S="2")
+
+
+def test_a_file_that_is_not_there_is_named_with_its_setting(settings_with):
+    with pytest.raises(ImproperlyConfigured, match=r"^SECRET_KEY_FILE: /nowhere/key cannot be read: .*No such file"):
+        settings_with(SECRET_KEY_FILE="/nowhere/key")
+
+
+def test_a_bad_number_in_a_file_is_told_like_any_other(settings_with):
+    with pytest.raises(ImproperlyConfigured, match=r"^DRAIN_S must be a number, not 'soon'$"):
+        settings_with({"DRAIN_S": "soon"})
+
+
+def test_an_engines_key_may_be_in_a_file_too(monkeypatch, tmp_path, caplog):
+    (tmp_path / "key").write_text("sk-1\n")
+    monkeypatch.setenv("HOSTED_API_KEY_FILE", str(tmp_path / "key"))
+    assert key_of({"api_key_env": "HOSTED_API_KEY"}) == "sk-1"
+    monkeypatch.setenv("HOSTED_API_KEY_FILE", str(tmp_path / "gone"))
+    assert key_of({"api_key_env": "HOSTED_API_KEY"}) == ""
+    assert "HOSTED_API_KEY_FILE cannot be read" in caplog.text
