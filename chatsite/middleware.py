@@ -49,7 +49,7 @@ def security_headers(get_response: GetResponse) -> GetResponse:
         headers.setdefault("Cache-Control", "no-store")
         if settings.SECURE_HSTS_SECONDS and request.is_secure():
             headers["Strict-Transport-Security"] = f"max-age={settings.SECURE_HSTS_SECONDS}"
-        if not request.path.startswith(API_PREFIX):
+        if not request.path.startswith(API_PREFIX) or _is_page(response):
             _page_headers(request, response)
         if isinstance(response, HttpResponse):
             # For what Common does not see. A handover drops it again.
@@ -57,6 +57,10 @@ def security_headers(get_response: GetResponse) -> GetResponse:
         return response
 
     return middleware
+
+
+def _is_page(response: HttpResponseBase) -> bool:
+    return bool(response.headers.get("Content-Type", "").startswith("text/html"))
 
 
 def _to_https(request: HttpRequest) -> HttpResponseBase | None:
@@ -75,7 +79,7 @@ def _page_headers(request: HttpRequest, response: HttpResponseBase) -> None:
     headers["X-Frame-Options"] = settings.X_FRAME_OPTIONS
     headers["X-DNS-Prefetch-Control"] = "off"
     headers["Permissions-Policy"] = PERMISSIONS
-    if headers.get("Content-Type", "").startswith("text/html"):
+    if _is_page(response):
         headers["Content-Security-Policy"] = csp.policy(request.path, request.csp_nonce)  # type: ignore[attr-defined]
 
 

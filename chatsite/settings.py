@@ -88,6 +88,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django_vite",
+    "ninja",  # the files of the page /v1/docs, which otherwise come from elsewhere
     "channels",
     "streaming",
 ]

@@ -6,7 +6,9 @@ from .openapi import DocumentedAPI
 from .validation import StrictAPI
 
 v1 = DocumentedAPI(title="Chat API", version="1", urls_namespace="v1", auth=BearerAuth())
-page = StrictAPI(title="Page API", version="1", urls_namespace="page", auth=SessionAuth(), openapi_url=None)
+page = StrictAPI(
+    title="Page API", version="1", urls_namespace="page", auth=SessionAuth(), openapi_url=None, docs_url=None
+)
 
 # Routers with an API key.
 v1.add_router("", chat_completions.router)

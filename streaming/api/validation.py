@@ -64,7 +64,7 @@ class StrictAPI(NinjaAPI):
     """A NinjaAPI that reads strictly and whose errors are ours."""
 
     def __init__(self, **options: Any):
-        super().__init__(parser=StrictParser(), docs_url=None, **options)
+        super().__init__(parser=StrictParser(), **options)
         install(self)
         self.add_exception_handler(Invalid, answer_invalid)
 

@@ -46,6 +46,7 @@ HTML = [
     ("/admin/", 200),
     ("/admin/streaming/response/", 200),
     ("/admin/nothing/", 404),
+    ("/v1/docs", 200),
 ]
 
 
