@@ -222,6 +222,8 @@ class FaultEngine:
         counts["llamacpp:tokens_predicted_total"] = self.chunks_total
         counts["llamacpp:requests_processing"] = self.running
         counts["llamacpp:requests_deferred"] = len(self.deferred)
+        counts["vllm:num_requests_running"] = self.running
+        counts["vllm:num_requests_waiting"] = len(self.deferred)
         return "".join(f"{name} {value}\n" for name, value in counts.items()).encode()
 
     def slot_row(self, nth):

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from streaming.models import Response, ResponseEvent
 
+from .attempts import attempts_table
 from .read_only import ReadOnlyAdmin
 
 EVENTS_SHOWN = 500
@@ -25,7 +26,6 @@ STATE = [
     "error_message",
     "owner",
     "epoch",
-    "attempts",
 ]
 TIMES = ["created_at", "admitted_at", "ended_at", "duration_ms", "queue_ms", "ttft_ms"]
 INTERVALS = ["itl_p50_ms", "itl_p95_ms", "itl_max_ms"]
@@ -53,6 +53,7 @@ class ResponseAdmin(ReadOnlyAdmin):
         return [
             (None, {"fields": IDENTITY}),
             ("End", {"fields": STATE}),
+            ("Attempts", {"fields": ["attempts_made"]}),
             ("Times", {"fields": [*TIMES, *INTERVALS]}),
             ("Stop", {"fields": STOP}),
             ("Tokens", {"fields": [*TOKENS, "wasted_tokens", "usage_estimated"]}),
@@ -93,6 +94,11 @@ class ResponseAdmin(ReadOnlyAdmin):
     def ttft(self, response: Response) -> str:
         """Received to first byte handed to a socket."""
         return "-" if response.ttft_ms is None else f"{response.ttft_ms:.0f}"
+
+    @admin.display(description="attempts")
+    def attempts_made(self, response: Response) -> SafeString:
+        """What each engine that was asked made of it."""
+        return attempts_table(response)
 
     @admin.display(description="duration ms")
     def duration_ms(self, response: Response) -> str:

@@ -72,6 +72,7 @@ def described(response: Response) -> dict[str, Any]:
             "total_tokens": (response.prompt_tokens or 0) + response.completion_tokens,
         },
         "ttft_ms": response.ttft_ms,
+        "attempts": len(response.attempts),
     }
 
 

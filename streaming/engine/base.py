@@ -97,6 +97,8 @@ class Engine(ABC):
     can_continue: bool
     #: True when the endpoint makes the prompt out of the messages: then it knows its length, and we guess.
     renders_prompt = False
+    #: True when the engine can show that it no longer works on a request: then it is worth asking again.
+    can_prove_aborts: bool = True
     #: True when an answer can be held to a JSON schema.
     can_constrain: bool = False
     #: True when the engine takes tools and tells their calls apart itself.
@@ -115,6 +117,10 @@ class Engine(ABC):
 
         Returns True once the engine itself shows it. The caller bounds the wait by cancelling.
         """
+
+    async def abort_again(self, request: GenerateRequest) -> bool:
+        """Where the proof did not come: ask once more to stop; True once the engine shows that it has."""
+        return await self.abort_proven(request)
 
     async def usage_at_abort(self, request: GenerateRequest) -> EngineUsage | None:
         """After generate was closed early: what the engine counted to its end; None where it does not say."""

@@ -30,6 +30,7 @@ class ChatEndpoint(Engine):
 
     yields_ids = False
     can_continue = False
+    can_prove_aborts = False
     renders_prompt = True
     path: ClassVar[str]
     health_path: ClassVar[str]

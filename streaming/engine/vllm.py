@@ -99,6 +99,12 @@ class VllmEngine(Engine):
             return False
         return (await asyncio.shield(aborted)).finish_reason is not None
 
+    async def abort_again(self, request: GenerateRequest) -> bool:
+        """Its stream is closed by now, and with it the only proof of this one request: an idle server is one too."""
+        await self.abort(request.request_id)
+        values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
+        return values.get(RUNNING_METRIC) == 0 == values.get(WAITING_METRIC)
+
     async def usage_at_abort(self, request: GenerateRequest) -> EngineUsage | None:
         if (aborted := self._aborts.get(request.request_id)) is None:
             return None

@@ -22,6 +22,9 @@ class Engine(models.Model):
     context_tokens = models.PositiveIntegerField(default=2048, validators=[MinValueValidator(16)])
     slots = models.PositiveIntegerField(default=4, validators=[MinValueValidator(1)])
     enabled = models.BooleanField(default=True)
+    drain_started_at = models.DateTimeField(
+        null=True, blank=True, help_text="since when it takes nothing new and what runs there moves away"
+    )
     options = models.JSONField(default=dict, blank=True)
     capabilities = models.JSONField(default=dict, blank=True, help_text="what probe_engine found")
     probed_at = models.DateTimeField(null=True, blank=True)

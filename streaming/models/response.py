@@ -50,7 +50,7 @@ class Response(models.Model):
     state = models.CharField(max_length=8, choices=State.choices, default=State.QUEUED)
     owner = models.CharField(max_length=40, null=True, blank=True)
     epoch = models.PositiveIntegerField(default=1)
-    attempts = models.PositiveIntegerField(default=0)
+    attempts = models.JSONField(default=list, blank=True, help_text="what each engine that was asked made of it")
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.CharField(max_length=24, blank=True, help_text="the end reason that a stop asked for")
     last_seq = models.PositiveIntegerField(default=0, help_text="written at the end; before it the log decides")

@@ -80,6 +80,7 @@ def job_of(response: Response, policy: Policy, prompt_ids: Sequence[int]) -> Job
         policy=policy,
         cache_salt=str(response.user_id),
         conversation=response.conversation_id or "",
+        earlier_attempts=response.attempts,
     )
 
 

@@ -23,6 +23,7 @@ from streaming.protocol.events import Event
 from streaming.relay import Job, Limits, Relay
 from streaming.store import orphans, threads
 
+from .aborts import Aborts
 from .beginning import Beginning
 from .company import Company
 from .places import Places
@@ -49,6 +50,7 @@ class Owner:
         self.id = f"web_{ULID()}"
         self.journal = Journal(patience_s=settings.STORAGE_PATIENCE_S, synchronous=settings.SYNCHRONOUS_EVENTS)
         self.pool = Pool(settings.MAX_QUEUED_PER_ENGINE, settings.WEB_PROCESSES)
+        self.aborts = Aborts()
         self.draining = False
         self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
         self.places = Places(self.admission)
@@ -115,6 +117,7 @@ class Owner:
             open_stream=lambda by_ids: beginning.stream_after(events, by_ids),
             carry_on=beginning.carried_on,
             followers_of=self.company.readers_of if self.company else None,
+            on_unproven=self.aborts.retry,
         )
         self._relays[job.response_id] = relay
         self._tails[job.response_id] = tail
@@ -158,6 +161,7 @@ class Owner:
             await asyncio.wait(list(self._tasks.values()), timeout=2)
         for task in self._beside:
             task.cancel()
+        self.aborts.close()
         await self.journal.close()
         if self.company:
             await self.company.count_delivered()

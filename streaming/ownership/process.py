@@ -13,6 +13,7 @@ from streaming.store import threads
 
 from .adoption import adopt_all
 from .company import Company
+from .draining import look_after_drained
 from .guards import Guards
 from .owner import current
 from .probe import Probe
@@ -60,6 +61,7 @@ async def start_process(others_are_dead: bool) -> None:
         owner.run_beside(look_when_asked(owner, company))
         owner.run_beside(Sweep(owner, company.judge).run())
     owner.run_beside(watch_own(owner))
+    owner.run_beside(look_after_drained(owner))
     owner.run_beside(sweep_own(owner))
     owner.run_beside(guards().run())
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from streaming.admission import TooMany
 from streaming.journal import Tail
 from streaming.models import Engine, Response
-from streaming.pool import Overloaded, UnknownModel
+from streaming.pool import AllDrained, Overloaded, UnknownModel
 from streaming.relay import Job
 from streaming.store import creation, threads
 from streaming.store.creation import NewResponse
@@ -46,6 +46,9 @@ def check_room(owner: Owner, ask: Ask) -> None:
     except TooMany as full:
         status, code = (429, "rate_limited") if full.whose == "user" else (503, "overloaded")
         raise Refused(status, code, str(full), retry_after_s=OVERLOAD_RETRY_S) from None
+    except AllDrained:
+        message = "every engine of this model is being taken out of service"
+        raise Refused(503, "overloaded", message, retry_after_s=OVERLOAD_RETRY_S) from None
     except Overloaded as full:
         raise Refused(
             503,

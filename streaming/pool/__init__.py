@@ -1,6 +1,6 @@
 """Who may use which engine. Knows no response row and no reader."""
 
-from .pool import Lease, Overloaded, Pool, UnknownModel
+from .pool import AllDrained, Lease, Overloaded, Pool, UnknownModel
 from .waiting import Wish
 
-__all__ = ["Lease", "Overloaded", "Pool", "UnknownModel", "Wish"]
+__all__ = ["AllDrained", "Lease", "Overloaded", "Pool", "UnknownModel", "Wish"]

@@ -24,6 +24,10 @@ class UnknownModel(Exception):
     """No enabled engine serves the model."""
 
 
+class AllDrained(Exception):
+    """Every engine of the model is being drained."""
+
+
 class Overloaded(Exception):
     """The model's queue is full. ``retry_after_s`` follows from how fast it has been served lately."""
 
@@ -57,7 +61,7 @@ class Lease:
 
     def progress(self, now: float) -> None:
         """The engine gave something."""
-        self.seat.progress_at = now
+        self.seat.progress_at = self.seat.output_at = now
         if not self.has_output:
             self.has_output = True
             self.seat.health.succeeded()
@@ -88,7 +92,7 @@ class Pool:
         for pk in self._seats.keys() - rows.keys():
             del self._seats[pk]
         for pk, row in rows.items():
-            self._seats.setdefault(pk, Seat(row, self._processes)).row = row
+            self._seats.setdefault(pk, Seat(row, self._processes)).learn(row, asyncio.get_running_loop().time())
         for model in list(self._queues):
             self._serve(model)
 
@@ -108,9 +112,11 @@ class Pool:
         raise UnknownModel(model)
 
     def check_room(self, model: str, coming: int) -> None:
-        """Raises Overloaded when ``coming`` take every free slot and every place in the queue."""
+        """Raises Overloaded when ``coming`` take every free slot and every place in the queue; or AllDrained."""
         now = asyncio.get_running_loop().time()
-        seats = self._of(model)
+        seats = self._open(model)
+        if not seats and self._of(model):
+            raise AllDrained(model)
         waiting = coming - sum(max(0, seat.slots - seat.leased) for seat in seats)
         limit = self._max_queued * max(1, len(seats))
         if waiting >= 0 and waiting >= limit:
@@ -120,8 +126,24 @@ class Pool:
     def others(self, model: str, than: Collection[int]) -> list[models.Engine]:
         """The model's engines that are healthy, without those of these keys."""
         now = asyncio.get_running_loop().time()
-        seats = self._of(model)
+        seats = self._open(model)
         return [seat.row for seat in seats if seat.row.pk not in than and not seat.health.is_ejected(now)]
+
+    def drained_for(self, seconds: float) -> list[models.Engine]:
+        """The engines of which this process has known for so long that they are being drained."""
+        now = asyncio.get_running_loop().time()
+        return [seat.row for seat in self._seats.values() if seat.is_drained_for(seconds, now)]
+
+    def room(self, model: str) -> int:
+        """How many more of the model's requests could begin now, before those who wait."""
+        now = asyncio.get_running_loop().time()
+        free = sum(max(0, seat.free(now)) for seat in self._open(model))
+        return max(0, free - len(self._queue(model).waiting))
+
+    def was_seen_working(self, model: str, within_s: float) -> bool:
+        """Whether an engine of the model gave something so lately."""
+        now = asyncio.get_running_loop().time()
+        return any(now - seat.output_at < within_s for seat in self._of(model))
 
     @asynccontextmanager
     async def lease(self, model: str, wish: Wish) -> AsyncIterator[Lease]:
@@ -168,9 +190,12 @@ class Pool:
     def _of(self, model: str) -> list[Seat]:
         return [seat for seat in self._seats.values() if seat.row.model == model]
 
+    def _open(self, model: str) -> list[Seat]:
+        return [seat for seat in self._of(model) if seat.takes_new]
+
     def _best(self, model: str, wish: Wish) -> Seat | None:
         now = asyncio.get_running_loop().time()
-        seats = [seat for seat in self._of(model) if not (wish.by_ids and seat.engine.renders_prompt)]
+        seats = [seat for seat in self._open(model) if not (wish.by_ids and seat.engine.renders_prompt)]
         healthy = [seat for seat in seats if not seat.health.is_ejected(now)]
         # An engine that just failed this request is not a good one to have at once: rather wait for a better.
         healthy = [seat for seat in healthy if seat.row.pk not in wish.avoid] or healthy

@@ -2,30 +2,49 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from streaming.engine.base import Engine, GenerateRequest
+from streaming.engine.base import Engine, EngineError, GenerateRequest
 from streaming.protocol.engine_output import EngineOutput
 from streaming.protocol.response_stream import ResponseStream
+
+from .account import Account
 
 logger = logging.getLogger(__name__)
 
 
-async def is_abort_proven(engine: Engine, request: GenerateRequest, patience_s: float) -> bool:
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """An engine that was left and did not show that it stopped. ``left_at`` in the event loop's seconds."""
+
+    response_id: str
+    engine: Engine
+    request: GenerateRequest
+    account: Account
+    left_at: float
+
+
+#: Sees to it that an engine is asked again.
+OnUnproven = Callable[[Unproven], None]
+
+
+async def is_proven(proof: Awaitable[bool], request_id: str, patience_s: float) -> bool:
     """Whether the engine shows within that time that it no longer works on the request."""
     try:
         async with asyncio.timeout(patience_s):
-            return await engine.abort_proven(request)
-    except TimeoutError:
+            return await proof
+    except (TimeoutError, EngineError):
         return False
     except Exception:
-        logger.exception("no proof of the abort of %s", request.request_id)
+        logger.exception("no proof of the abort of %s", request_id)
         return False
 
 
 async def count_rest(
     stream: ResponseStream, engine: Engine, request: GenerateRequest, patience_s: float, earlier_tokens: int
-) -> None:
-    """Count what the engine made after we had left it, where it can say that."""
+) -> bool:
+    """Count what the engine made after we had left it, where it can say that; whether it did."""
     usage = None
     try:
         async with asyncio.timeout(patience_s):
@@ -34,6 +53,8 @@ async def count_rest(
         pass
     except Exception:
         logger.exception("what was made of %s is not known", request.request_id)
-    if usage is not None:
-        stream.feed(EngineOutput(usage=usage))
-        stream.generated_tokens = max(stream.generated_tokens, earlier_tokens + (usage.completion_tokens or 0))
+    if usage is None:
+        return False
+    stream.feed(EngineOutput(usage=usage))
+    stream.generated_tokens = max(stream.generated_tokens, earlier_tokens + (usage.completion_tokens or 0))
+    return True

@@ -3,6 +3,7 @@
 from streaming.engine.base import EngineError
 from streaming.engine.registry import bundle_for, engine_for
 from streaming.pool import Lease, Pool, Wish
+from streaming.protocol.end_state import End
 
 from .job import Job
 
@@ -12,6 +13,15 @@ RETRY_S = 0.2
 CARRIED_ON_MAX = 3
 #: What may have befallen an engine and need not befall the next.
 PASSING = ("upstream_lost", "engine_aborted")
+
+
+class Moved(Exception):
+    """We have left an engine by ourselves to go on elsewhere. ``end`` is the response's where nobody can after all."""
+
+    def __init__(self, reason: str, end: End):
+        super().__init__(reason)
+        self.reason = reason
+        self.end = end
 
 
 class Attempts:
@@ -33,11 +43,19 @@ class Attempts:
         """The engine that the next one needs."""
         return Wish(self._job.cache_salt, self._job.conversation, frozenset(self._avoid), by_ids=self.resume)
 
-    def may_follow(self, error: EngineError, lease: Lease, has_begun: bool) -> bool:
+    def may_follow(self, error: EngineError | Moved, lease: Lease, has_begun: bool) -> bool:
         """Whether there is another after this failure; ``has_begun``: something of the answer came already."""
+        if isinstance(error, Moved):
+            return self.may_move(lease, has_begun)
         if not has_begun:
             return self.number <= RETRIES and error.is_worth_another
-        return error.reason in PASSING and self.number <= RETRIES + CARRIED_ON_MAX and self.can_carry_on(lease)
+        return error.reason in PASSING and self.may_move(lease, has_begun)
+
+    def may_move(self, lease: Lease, has_begun: bool) -> bool:
+        """Whether a working engine may be left for another."""
+        if not (has_begun or self.resume):
+            return self.number <= RETRIES and bool(self._pool.others(self._job.model, {lease.row.pk, *self._avoid}))
+        return self.number <= RETRIES + CARRIED_ON_MAX and self.can_carry_on(lease)
 
     def can_carry_on(self, lease: Lease) -> bool:
         """Whether there is another engine that can go on where this one stopped; a grammar would begin anew there."""

@@ -8,6 +8,7 @@ from streaming.protocol.end_state import COMPLETED, End
 from streaming.protocol.response_stream import ResponseStream
 from streaming.store.responses import Ending
 
+from .account import Account
 from .figures import Figures
 
 
@@ -18,6 +19,7 @@ def ending(
     figures: Figures,
     counts: Mapping[str, Any],
     output_error: Mapping[str, str] | None,
+    account: Account,
 ) -> tuple[dict[str, Any], Ending]:
     """Both; ``counts`` are the tokens by what became of them, ``output_error`` what is wrong with an answer of JSON."""
     stop = figures.stop_payload(counts["generated_tokens"], counts["sent_tokens"])
@@ -25,6 +27,7 @@ def ending(
     row = {
         **counts,
         **figures.gaps(),
+        "attempts": account.to_json(),
         "delivered_tokens": tail.noted_tokens,
         "ttft_ms": tail.ttft_ms,
         "output_text": stream.output_text,

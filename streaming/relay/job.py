@@ -38,6 +38,8 @@ class Job:
     tool_choice: str = "auto"
     one_call: bool = False
     conversation: str = ""
+    #: What owners before this one have stored of theirs.
+    earlier_attempts: Sequence[Mapping[str, Any]] = ()
 
     def request(self, produced_tokens: int, attempt: int = 1) -> GenerateRequest:
         """The engine's request: what is left to generate after ``produced_tokens``; each attempt has its own name."""

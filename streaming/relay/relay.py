@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
-from streaming.engine.base import Engine, EngineError, GenerateRequest
+from streaming.engine.base import EngineError, GenerateRequest
 from streaming.journal import Closing, Journal, Tail
 from streaming.journal.tail import PENDING_BYTES_MAX
 from streaming.pool import Lease, Pool
@@ -20,8 +20,9 @@ from streaming.protocol.events import CONTINUED, STARTED, Draft
 from streaming.protocol.response_stream import ResponseStream
 from streaming.store.responses import Ending, Started
 
-from .abort import count_rest, is_abort_proven
-from .attempts import Attempts
+from .abort import OnUnproven, Unproven, count_rest, is_proven
+from .account import Account, Attempt
+from .attempts import Attempts, Moved
 from .ending import ending
 from .figures import Figures
 from .job import Job, Limits
@@ -53,6 +54,7 @@ class Relay:
         open_stream: Callable[[bool], ResponseStream],
         carry_on: Callable[[bool], Awaitable[tuple[ResponseStream, Sequence[int]]]],
         followers_of: FollowersOf | None = None,
+        on_unproven: OnUnproven | None = None,
     ):
         self.job = job
         self.tail = tail
@@ -62,9 +64,11 @@ class Relay:
         self._limits = limits
         self._open_stream = open_stream
         self._carry_on = carry_on
+        self._on_unproven = on_unproven
         self._attempts = Attempts(job, pool)
+        self._account = Account(job.earlier_attempts)
         self._lost_tokens = 0
-        self._hung: End | None = None
+        self._moved: Moved | None = None
         self._output_error: dict[str, str] | None = None
         self._woken = asyncio.Event()
         self._lease: Lease | None = None
@@ -115,9 +119,25 @@ class Relay:
             self.figures.stop_at = asyncio.get_running_loop().time()
         self.interrupt(end)
 
+    def leave_engine(self, engine_id: int) -> bool:
+        """Go on at another engine, where one can, for this one is being drained. Whether it is left."""
+        attempt, stream, task = self._account.current, self._stream, self._attempt_task
+        if attempt is None or attempt.lease.row.pk != engine_id or stream is None or stream.finished:
+            return False
+        if not task or task.done() or task.cancelling():
+            return False
+        if not self._attempts.may_move(attempt.lease, self.figures.last_output_at is not None):
+            return False
+        self._move("drained", decide(None, end_state.ENGINE_FAILED, "upstream_lost"))
+        return True
+
     def give_up(self) -> None:
         """Abort the engine and write no end: the response is somebody else's from here on."""
         self._given_up = True
+        self._cancel_attempt()
+
+    def _move(self, reason: str, otherwise: End) -> None:
+        self._moved = Moved(reason, otherwise)
         self._cancel_attempt()
 
     def _cancel_attempt(self) -> None:
@@ -147,7 +167,9 @@ class Relay:
             return await self._ask_engines()
         except EngineError as error:
             logger.warning("engine failed on %s: %s", self.job.response_id, error.message)
-            return self._interrupted or self._hung or decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
+            return self._interrupted or decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
+        except Moved as moved:
+            return self._interrupted or moved.end
         except DatabaseError as error:
             logger.warning("what is stored of %s cannot be read: %s", self.job.response_id, error)
             return decide(self._interrupted, end_state.STORAGE_FAILED)
@@ -163,12 +185,13 @@ class Relay:
                 async with self._pool.lease(self.job.model, attempts.wish()) as lease:
                     self._admitted(lease)
                     return await self._produce(lease)
-            except EngineError as error:
+            except (EngineError, Moved) as error:
+                self._moved = None
                 if not attempts.may_follow(error, lease, self.figures.last_output_at is not None):
                     raise
-                logger.info("asking again for %s: %s", self.job.response_id, error.message)
+                logger.info("asking again for %s: %s", self.job.response_id, error)
                 if lease.has_output:
-                    await self._continue("engine_hung" if self._hung else error.reason)
+                    await self._continue(error.reason)
             await asyncio.sleep(attempts.pause_s(lease))
             attempts.failed(lease)
             self._wait_for("queue")
@@ -182,7 +205,6 @@ class Relay:
         while not (self.tail.events and self.tail.events[-1].kind == CONTINUED and not self.tail.pending):
             self._woken.clear()
             await self._woken.wait()
-        self._hung = None
 
     def _admitted(self, lease: Lease) -> None:
         self._lease = lease
@@ -190,12 +212,13 @@ class Relay:
         if not self._attempts.carried_on:
             self.figures.admitted_at = asyncio.get_running_loop().time()
         queue_ms = self.figures.queue_ms or 0.0
-        self._journal.note_started(Started(lease.row.pk, queue_ms, self.job.response_id, self.job.epoch))
+        attempts = self._account.to_json()
+        self._journal.note_started(Started(lease.row.pk, queue_ms, attempts, self.job.response_id, self.job.epoch))
 
     async def _produce(self, lease: Lease) -> End:
         engine, prompt_ids = lease.engine, self.job.prompt_ids
         if self._attempts.resume:
-            made = self.generated_tokens
+            made = max(self.generated_tokens, self._account.generated_tokens)
             self._stream, prompt_ids = await self._carry_on(engine.yields_ids)
             self._lost_tokens = max(0, made - self._stream.generated_tokens)
         else:
@@ -203,15 +226,33 @@ class Relay:
         stream = self._stream
         if not stream.finished:
             request = self.job.request(stream.completion_tokens, self._attempts.number)
-            await self._pump(stream, engine, replace(request, prompt_ids=prompt_ids))
+            await self._account_for(stream, lease, replace(request, prompt_ids=prompt_ids))
         return decide(None, end_state.FINISHED, stream.finish_reason or "")
 
-    async def _pump(self, stream: ResponseStream, engine: Engine, request: GenerateRequest) -> None:
-        earlier_tokens = stream.generated_tokens
+    async def _account_for(self, stream: ResponseStream, lease: Lease, request: GenerateRequest) -> None:
+        """Pump, and write down what this engine made of it, however it ends."""
+        now = asyncio.get_running_loop().time
+        attempt = self._account.begin(lease, request, now(), self.generated_tokens)
+        ended = "internal"
+        try:
+            await self._pump(stream, attempt)
+            ended = stream.finish_reason or ended
+        except (EngineError, Moved) as error:
+            ended = error.reason
+            raise
+        except asyncio.CancelledError:
+            ended = self._interrupted.end_reason if self._interrupted else "released"
+            raise
+        finally:
+            self._account.over(ended, now(), self.generated_tokens, stream.usage)
+
+    async def _pump(self, stream: ResponseStream, attempt: Attempt) -> None:
+        engine, request, earlier_tokens = attempt.lease.engine, attempt.request, stream.generated_tokens
         try:
             async with aclosing(engine.generate(request)) as outputs:
                 async for output in outputs:
                     aborted = output.finish_reason == "abort"  # nobody here asked for it
+                    attempt.is_counted = output.finish_reason is not None
                     self._take(stream, output._replace(finish_reason=None) if aborted else output)
                     if stream.finished:
                         self._wait_for(None)
@@ -221,21 +262,31 @@ class Relay:
                     if self.tail.pending_bytes > PENDING_BYTES_MAX:
                         await self._room()
         except asyncio.CancelledError:
-            patience_s = self._limits.stop_proof_s
             if not self._given_up:
-                self.figures.abort_proven = await is_abort_proven(engine, request, patience_s)
-                self.figures.proven_at = asyncio.get_running_loop().time()
-                await count_rest(stream, engine, request, patience_s, earlier_tokens)
-            if self._hung is None or self._interrupted or self._given_up:
+                await self._prove(stream, attempt, earlier_tokens)
+            if self._moved is None or self._interrupted or self._given_up:
                 raise
             current = asyncio.current_task()
             assert current
             current.uncancel()
             self.figures.abort_proven = self.figures.proven_at = None
-            raise EngineError("upstream_lost", "The engine gave nothing more.") from None
+            raise self._moved from None
         if not stream.finished:
             raise EngineError("upstream_lost", "The engine's stream ended before the answer did.")
-        await count_rest(stream, engine, request, self._limits.stop_proof_s, earlier_tokens)
+        if not attempt.is_counted:
+            patience_s = self._limits.stop_proof_s
+            attempt.is_counted = await count_rest(stream, engine, request, patience_s, earlier_tokens)
+
+    async def _prove(self, stream: ResponseStream, attempt: Attempt, earlier_tokens: int) -> None:
+        """Wait for the engine's proof that it has stopped, as long as that may take; later it is asked again."""
+        engine, request, patience_s = attempt.lease.engine, attempt.request, self._limits.stop_proof_s
+        left_at = asyncio.get_running_loop().time()
+        proven = await is_proven(engine.abort_proven(request), request.request_id, patience_s)
+        attempt.abort_proven = self.figures.abort_proven = proven
+        self.figures.proven_at = asyncio.get_running_loop().time()
+        attempt.is_counted = await count_rest(stream, engine, request, patience_s, earlier_tokens)
+        if not proven and engine.can_prove_aborts and self._on_unproven:
+            self._on_unproven(Unproven(self.job.response_id, engine, request, self._account, left_at))
 
     async def _room(self) -> None:
         """Wait for the journal; the engine is not idle meanwhile, we do not ask it for more."""
@@ -259,6 +310,8 @@ class Relay:
             self._watch.push("idle", now + self._limits.idle_s)
         else:
             self._wait_for("idle")
+            if self._account.current:
+                self._account.current.first_output_at = now
         if not self.tail.is_started:
             self.tail.is_started = True
             drafts = [Draft(STARTED, {}), *drafts]
@@ -301,7 +354,7 @@ class Relay:
             "completion_tokens": stream.completion_tokens,
             "sent_tokens": sent_tokens,
         }
-        return ending(end, stream, tail, self.figures, counts, self._output_error)
+        return ending(end, stream, tail, self.figures, counts, self._output_error, self._account)
 
     def _expired(self, timer: str) -> None:
         if timer == ABANDONED:
@@ -312,8 +365,7 @@ class Relay:
             self._pool.hung(self.job.model, lease)
         message = f"Timed out: {timer} limit of {getattr(self._limits, timer + '_s'):g} s."
         if timer == "idle" and lease is not None and self._attempts.can_carry_on(lease):
-            self._hung = decide(None, end_state.TIMER_FIRED, timer, message)
-            self._cancel_attempt()
+            self._move("engine_hung", decide(None, end_state.TIMER_FIRED, timer, message))
         else:
             self._happened(end_state.TIMER_FIRED, timer, message)
 

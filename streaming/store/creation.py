@@ -105,6 +105,7 @@ def insert(new: NewResponse, message: Message | None = None) -> Response:
     at = connection.ops.adapt_datetimefield_value(now)
     stored = {
         "request": json.dumps(response.request),
+        "attempts": json.dumps(response.attempts),
         "prompt_ids": pack_prompt(new.prompt_ids),
         "created_at": at,
         "admitted_at": at,

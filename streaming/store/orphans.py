@@ -10,7 +10,7 @@ from streaming.models import Response, ResponseEvent, WebProcess
 from streaming.protocol.end_state import OWNER_LOST, End, decide
 from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 
-from . import log, presence
+from . import attempts, log, presence
 from .responses import Ending, end
 
 #: How often a writer that was taken for dead may be faster before that is an error.
@@ -36,14 +36,13 @@ def adopt(response: Response, new_owner: str) -> bool:
         return False
     response.owner = new_owner
     response.epoch += 1
-    response.attempts += 1
     return True
 
 
 def _adopt(response: Response, new_owner: str) -> bool:
     if not _take(response, new_owner):
         return False
-    payload = {"attempt": response.attempts + 2, "reason": "relay_lost"}
+    payload = {"attempt": response.epoch + 1, "reason": attempts.RELAY_LOST}
     seq = log.last_seq(response.id) + 1
     event = Event(seq, response.epoch + 1, CONTINUED, payload, at_ms=age_ms(response))
     log.insert([(response.id, event)])
@@ -59,7 +58,7 @@ def _end_orphan(response: Response, how: End) -> bool:
     if not _take(response, None):
         return False
     seq = log.last_seq(response.id) + 1
-    figures = counted(response.id)
+    figures = counted(response)
     usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
     event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response))
     log.insert([(response.id, event)])
@@ -90,11 +89,13 @@ def end_owned(response_id: str, epoch: int, how: End) -> bool:
 
 
 def _take(response: Response, new_owner: str | None) -> bool:
-    return bool(
-        Response.objects.filter(
-            id=response.id, owner=response.owner, epoch=response.epoch, end_state__isnull=True
-        ).update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts + 1)
+    unended = Response.objects.filter(
+        id=response.id, owner=response.owner, epoch=response.epoch, end_state__isnull=True
     )
+    if (row := unended.select_for_update(of=("self",)).select_related("engine").first()) is None:
+        return False
+    response.attempts = attempts.with_lost(row, logged_tokens(response.id))
+    return bool(unended.update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts))
 
 
 def age_ms(response: Response) -> int:
@@ -102,13 +103,18 @@ def age_ms(response: Response) -> int:
     return max(0, round((timezone.now() - response.created_at).total_seconds() * 1000))
 
 
-def counted(response_id: str) -> dict[str, object]:
-    """Token counts and text as the log has them: a lower bound of what the engine made."""
-    tokens = ResponseEvent.objects.filter(response_id=response_id).aggregate(n=Sum("token_count"))["n"] or 0
-    texts = ResponseEvent.objects.filter(response_id=response_id, kind=TEXT).order_by("seq")
+def logged_tokens(response_id: str) -> int:
+    """The tokens that the stored events carry."""
+    return ResponseEvent.objects.filter(response_id=response_id).aggregate(n=Sum("token_count"))["n"] or 0
+
+
+def counted(response: Response) -> dict[str, object]:
+    """Token counts and text as the log has them: a lower bound of what the engines made."""
+    tokens = logged_tokens(response.id)
+    texts = ResponseEvent.objects.filter(response_id=response.id, kind=TEXT).order_by("seq")
     text = "".join(payload["text"] for payload in texts.values_list("payload", flat=True))
     return {
-        "generated_tokens": tokens,
+        "generated_tokens": max(tokens, attempts.generated(response.attempts)),
         "completion_tokens": tokens,
         "sent_tokens": tokens,
         "usage_estimated": True,

@@ -1,5 +1,6 @@
 """Owns the rows of generations that no relay runs: those by which an engine is probed. Asks no engine."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,14 +17,20 @@ from .responses import Ending
 POLICY = "abort"
 
 
-def record(row: Engine, dialect: str, max_tokens: int, end: End, figures: Mapping[str, Any]) -> Response:
-    """One generation that is over. Its row comes late: while it ran, one without a live owner would be an orphan."""
+def record(
+    row: Engine, dialect: str, max_tokens: int, end: End, figures: Mapping[str, Any], attempt: Mapping[str, Any]
+) -> Response:
+    """One generation that is over, which was one attempt.
+
+    Its row comes late: while it ran, one without a live owner would be an orphan.
+    """
     asked = {"max_tokens": max_tokens, "stop": [], "sampling": {}, "options": {}}
     purpose = Response.Purpose.PROBE
     with transaction.atomic():
         new = NewResponse(None, purpose, dialect, row.model, POLICY, True, asked, prompt_ids=[], owner="")
         response = creation.create(new)
         Response.objects.filter(id=response.id).update(engine=row)
-        responses.end(response.id, response.epoch, 1, Ending(end, figures))
+        attempts = json.dumps([{**attempt, "engine_id": row.pk, "engine": row.name}])
+        responses.end(response.id, response.epoch, 1, Ending(end, {**figures, "attempts": attempts}))
         log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload(figures)))])
     return response

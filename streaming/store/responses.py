@@ -57,10 +57,11 @@ def end_fields(end: End) -> dict[str, Any]:
 
 
 class Started(NamedTuple):
-    """An engine took a response."""
+    """An engine took a response; ``attempts`` are those before, as JSON."""
 
     engine_id: int
     queue_ms: float
+    attempts: str
     response_id: str
     epoch: int
 
@@ -76,7 +77,7 @@ class Delivered(NamedTuple):
 def mark_started(notes: Sequence[Started]) -> None:
     """Queued responses run."""
     _many(
-        "UPDATE streaming_response SET state = 'running', engine_id = %s, queue_ms = %s"
+        "UPDATE streaming_response SET state = 'running', engine_id = %s, queue_ms = %s, attempts = %s"
         " WHERE id = %s AND epoch = %s AND end_state IS NULL",
         notes,
     )

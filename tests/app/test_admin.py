@@ -62,6 +62,19 @@ def test_a_response_shows_its_timings_usage_and_log_but_not_what_was_said(staff,
     assert "Because" in staff.get(f"{RESPONSES}{conversation1.ended.id}/change/").content.decode()
 
 
+def test_a_response_shows_what_each_engine_made_and_how_that_is_known(staff, conversation1):
+    attempt = {
+        "engine_id": 1, "engine": "<b>one", "request_id": "resp_1-1", "started_at": None, "first_output_ms": 3.5,
+        "duration_ms": 40.0, "prompt_tokens": None, "cached_tokens": None, "generated_tokens": 30, "count": "at_least",
+        "ended": "upstream_lost", "abort_proven": None,
+    }  # fmt: skip
+    late = {"count": "exact", "ended": "user", "abort_proven": True, "abort_proven_ms": 7123.4}
+    Response.objects.filter(id=conversation1.ended.id).update(attempts=[attempt, {**attempt, **late}])
+    html = staff.get(f"{RESPONSES}{conversation1.ended.id}/change/").content.decode()
+    for text in ("&lt;b&gt;one", "at least 30", "upstream_lost", "proven after 7123 ms", "<td>30</td>"):
+        assert text in html
+
+
 def test_text_in_the_admin_is_never_html(staff, conversation1, settings):
     settings.ADMIN_SHOWS_TEXT = True
     hostile = "<img src=x onerror=alert(1)>"

@@ -53,6 +53,13 @@ def test_the_books_hold_one_end_each_for_every_response_of_the_suite(site, api, 
         )
         == []
     )
+    assert (
+        site.rows(
+            "SELECT r.id FROM streaming_response r WHERE r.generated_tokens !="
+            " (SELECT COALESCE(SUM(json_extract(a.value, '$.generated_tokens')), 0) FROM json_each(r.attempts) a)"
+        )
+        == []
+    )
     assert site.rows("SELECT id FROM streaming_response WHERE prompt_ids IS NOT NULL") == []
     for response_id, output_text in site.rows("SELECT id, output_text FROM streaming_response"):
         assert site.log_text(response_id) == output_text

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -94,6 +94,33 @@ async def worker(worker_url):
     engine = LlamaCppEngine(worker_url, {})
     yield engine
     await engine.aclose()
+
+
+@contextmanager
+def workers_of(demo_model, number):
+    """Real ones that a test may kill, with their URLs."""
+    command = [sys.executable, "manage.py", "run_engine", "--model-path", str(demo_model), "--port", "0"]
+    started = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(number)]
+    try:
+        yield [(process, process.stdout.readline().split("ready on ")[1].split(",")[0]) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def workers(demo_model):
+    """Two of them."""
+    with workers_of(demo_model, 2) as started:
+        yield started
+
+
+@pytest.fixture
+def worker_process(demo_model):
+    """One of them."""
+    with workers_of(demo_model, 1) as (started,):
+        yield started
 
 
 async def until(reached, timeout_s=60.0):

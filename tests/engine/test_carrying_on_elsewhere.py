@@ -3,8 +3,6 @@
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -17,7 +15,6 @@ from streaming.ownership.start import check, start
 from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.policy import parse_policy
 from streaming.store import threads
-from tests.child import ROOT
 from tests.engine.conftest import save
 from tests.fault_engine import FaultEngine
 from tests.stream.conftest import until_stored
@@ -200,17 +197,6 @@ async def test_a_successor_stops_the_attempt_of_an_owner_that_may_only_be_paused
     assert (row.end_state, row.completion_tokens, row.epoch) == ("completed", TOKENS, 2)
     assert first.bodies[-1]["token_ids"][-CUT:] == [ord("a") + nth % 26 for nth in range(1, CUT + 1)]
     await successor.drain(0)
-
-
-@pytest.fixture
-def workers(demo_model):
-    """Two real ones."""
-    command = [sys.executable, "manage.py", "run_engine", "--model-path", str(demo_model), "--port", "0"]
-    started = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    yield [(process, process.stdout.readline().split("ready on ")[1].split(",")[0]) for process in started]
-    for process in started:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.engine

@@ -63,7 +63,12 @@ async def test_a_successor_carries_on_what_its_policy_lets_run_exactly_where_it_
     assert events[len(before)].kind == "continued"
     assert events[len(before)].epoch == 2
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert (row.end_state, row.epoch, row.attempts) == ("completed", 2, 1)
+    assert (row.end_state, row.epoch) == ("completed", 2)
+    first, second = row.attempts
+    assert (first["ended"], first["count"]) == ("relay_lost", "at_least")
+    assert first["generated_tokens"] == sum(event.token_count for event in before)
+    assert (second["ended"], second["count"], second["request_id"]) == ("stop", "exact", f"{row.id}-2")
+    assert first["generated_tokens"] + second["generated_tokens"] == row.generated_tokens
     assert text_of(events) == row.output_text == frames_text(shown) == WHOLE
     assert row.generated_tokens == row.sent_tokens == sum(event.token_count for event in events)
 

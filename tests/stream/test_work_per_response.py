@@ -83,13 +83,13 @@ async def test_a_note_waits_for_events_to_ride_with_and_goes_alone_when_none_com
     assert await journal.settled()
     before = journal.commits
     monkeypatch.setattr(journal_module, "NOTE_WAIT_S", 3600)
-    journal.note_started(Started(None, 1.0, response.id, 1))
+    journal.note_started(Started(None, 1.0, "[]", response.id, 1))
     journal.append(tail, [Draft(TEXT, {"text": "x"})])
     while journal.commits == before:
         await asyncio.sleep(0)
     assert (journal.commits, tail.last_seq, bool(journal._notes)) == (before + 1, 1, False)
     monkeypatch.setattr(journal_module, "NOTE_WAIT_S", 0.01)
-    journal.note_started(Started(None, 2.0, response.id, 1))
+    journal.note_started(Started(None, 2.0, "[]", response.id, 1))
     async with asyncio.timeout(DEADLINE_S):
         while journal.commits == before + 1:
             await asyncio.sleep(0)

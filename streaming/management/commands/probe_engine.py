@@ -14,9 +14,7 @@ from streaming.engine.registry import bundle_for
 from streaming.engine.tokenizer import TokenizerError
 from streaming.models import Engine
 from streaming.models.ids import response_id
-from streaming.protocol.dialects import OPENAI_CHAT
-from streaming.protocol.end_state import ENGINE_FAILED, FINISHED, STOPPED, End, decide
-from streaming.store import probes, threads
+from streaming.ownership.trials import recorded
 
 WORDS = {True: "yes", False: "no", None: "unknown"}
 
@@ -57,25 +55,7 @@ async def probed(row: Engine) -> dict[str, Any]:
     """What the engine can do; each generation has its row."""
     prompt_ids = render_prompt(bundle_for(row), QUESTION)
 
-    async def run(trial: Trial, engine: Wire) -> None:
-        await trial.run(engine)
-        limit, figures = trial.request.sampling.max_tokens, figures_of(trial, len(prompt_ids))
-        await threads.write(probes.record, row, OPENAI_CHAT, limit, end_of(trial), figures)
+    async def run(trial: Trial, wire: Wire) -> None:
+        await recorded(row, trial, wire)
 
     return await Probe(row, prompt_ids, run, lambda: f"{response_id()}-1").capabilities()
-
-
-def end_of(trial: Trial) -> End:
-    if trial.error is not None:
-        return decide(None, ENGINE_FAILED, trial.error.reason, trial.error.message)
-    if trial.leave_after is not None:
-        return decide(None, STOPPED, "admin")
-    return decide(None, FINISHED, trial.outputs[-1].finish_reason or "")
-
-
-def figures_of(trial: Trial, prompt_tokens: int) -> dict[str, Any]:
-    usage = trial.usage
-    reported = usage.completion_tokens if usage else None
-    counts = {"generated_tokens": max(trial.tokens, reported or 0), "completion_tokens": trial.tokens}
-    prompt = usage.prompt_tokens if usage and usage.prompt_tokens is not None else prompt_tokens
-    return {**counts, "prompt_tokens": prompt, "ttft_ms": trial.first_token_ms, "usage_estimated": reported is None}
