@@ -1,21 +1,28 @@
-"""Owns the admin page of responses: what became of each answer, its timings and tokens. What was said stays hidden
-unless ADMIN_SHOWS_TEXT is set."""
+"""Owns the admin pages of responses: the list of what became of each answer, and one answer's course in time. What was
+said is shown where ADMIN_SHOWS_TEXT is set, to who asks for it, and that is noted."""
 
 import json
 from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.http import HttpRequest
-from django.utils.html import format_html, format_html_join
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from streaming.models import Response, ResponseEvent
+from streaming.models import Response
 
+from . import filters
 from .attempts import attempts_table
+from .audit_trail import note
+from .course import EVENTS_MAX, course_of, event_table, said
+from .drawing import span_text
+from .keyset import KeysetChangeList
 from .read_only import ReadOnlyAdmin
 
-EVENTS_SHOWN = 500
+SEARCH_MAX_CHARS = 100
 IDENTITY = ["id", "user", "api_key", "conversation_id", "purpose", "dialect", "stream", "model", "engine", "policy"]
 STATE = [
     "state",
@@ -27,11 +34,17 @@ STATE = [
     "owner",
     "epoch",
 ]
-TIMES = ["created_at", "admitted_at", "ended_at", "duration_ms", "queue_ms", "ttft_ms"]
+TIMES = ["created_at", "admitted_at", "ended_at", "duration", "queue_ms", "ttft_ms"]
 INTERVALS = ["itl_p50_ms", "itl_p95_ms", "itl_max_ms"]
 STOP = ["stop_requested_at", "stop_ms", "tokens_after_stop", "abort_proven"]
 TOKENS = ["prompt_tokens", "cached_tokens", "generated_tokens", "completion_tokens", "sent_tokens", "delivered_tokens"]
 TEXT = ["reasoning_text", "output_text"]
+#: What the list shows; texts and parameters are not read for it.
+LISTED = [
+    "id", "created_at", "ended_at", "purpose", "model", "state", "end_state", "end_reason", "prompt_tokens",
+    "generated_tokens", "delivered_tokens", "ttft_ms", "itl_p95_ms",
+    "user__username", "engine__name", "api_key__prefix",
+]  # fmt: skip
 
 
 @admin.register(Response)
@@ -39,73 +52,153 @@ class ResponseAdmin(ReadOnlyAdmin):
     """All answers, refused ones too."""
 
     list_display = [
-        "id", "user", "engine", "model", "purpose", "state", "end_state", "end_reason",
-        "prompt", "generated", "completion", "sent", "delivered", "ttft", "created_at",
+        "id", "created", "who", "key", "model", "served_by", "purpose", "end", "prompt", "generated", "wasted", "ttft",
+        "itl", "duration",
     ]  # fmt: skip
-    list_select_related = ["user", "engine"]
-    list_filter = ["end_state", "end_reason", "purpose", "engine", "model", "created_at"]
-    search_fields = ["^id", "user__username"]
-    search_help_text = "start of a response id, or a user name"
+    list_filter = [
+        filters.TimeFilter,
+        filters.EndStateFilter,
+        filters.ReasonFilter,
+        filters.UserFilter,
+        filters.KeyFilter,
+        filters.WastedFilter,
+        filters.EngineFilter,
+        filters.ModelFilter,
+        filters.PurposeFilter,
+    ]
+    search_fields = ["id__startswith"]
+    search_help_text = "a response id or its beginning, a conversation id, or a whole user name"
     ordering = ["-created_at"]
+    sortable_by = ()
+    show_facets = admin.ShowFacets.NEVER
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return KeysetChangeList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request).select_related("user", "engine", "api_key")
+        match = request.resolver_match
+        is_list = match is not None and (match.url_name or "").endswith("_changelist")
+        return rows.only(*LISTED) if is_list else rows
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> Any:
+        term = search_term.strip()[:SEARCH_MAX_CHARS]
+        if not term:
+            return queryset, False
+        if term.startswith("conv_"):
+            return queryset.filter(conversation_id=term), False
+        if term.startswith("resp_"):
+            return queryset.filter(id__startswith=term), False
+        return filters.of_user(queryset, term), False
+
+    def get_urls(self) -> list[Any]:
+        replay = self.admin_site.admin_view(self.replay_view)
+        return [path("<path:object_id>/replay/", replay, name="streaming_response_replay"), *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        text = [("Text", {"fields": TEXT})] if settings.ADMIN_SHOWS_TEXT else []
+        text = [("Text", {"fields": TEXT})] if shows_text(request) else []
         return [
-            (None, {"fields": IDENTITY}),
-            ("End", {"fields": STATE}),
+            *text,
             ("Attempts", {"fields": ["attempts_made"]}),
+            ("Identity", {"fields": IDENTITY}),
+            ("End", {"fields": STATE}),
             ("Times", {"fields": [*TIMES, *INTERVALS]}),
             ("Stop", {"fields": STOP}),
             ("Tokens", {"fields": [*TOKENS, "wasted_tokens", "usage_estimated"]}),
             ("Request", {"fields": ["request_json"]}),
-            *text,
-            ("Event log", {"fields": ["event_log"]}),
+            ("Event log", {"fields": ["event_log_with_text" if text else "event_log"]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return [name for _, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
-    @admin.display(description="prompt", ordering="prompt_tokens")
-    def prompt(self, response: Response) -> int | None:
-        """Tokens of the prompt."""
-        return response.prompt_tokens
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response = self.get_object(request, object_id)
+        context = dict(extra_context or {})
+        if response is not None and self.has_view_permission(request, response):
+            if shows_text(request):
+                note(request, request.user, "read text", response)
+            context |= course_of(response)
+            context["may_see_text"], context["shows_text"] = settings.ADMIN_SHOWS_TEXT, shows_text(request)
+            context["replay_link"] = reverse("admin:streaming_response_replay", args=[response.pk])
+        answer: HttpResponse = super().change_view(request, object_id, form_url, context)
+        return answer
 
-    @admin.display(description="generated", ordering="generated_tokens")
+    def replay_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The texts of an answer with their times, as JSON."""
+        response = self.get_object(request, object_id)
+        if response is None or not settings.ADMIN_SHOWS_TEXT or not self.has_view_permission(request, response):
+            raise Http404
+        note(request, request.user, "replayed", response)
+        rows = response.events.order_by("seq").values_list("at_ms", "payload")[:EVENTS_MAX]
+        return JsonResponse({"events": said(rows)})
+
+    @admin.display(description="created (UTC)", ordering="created_at")
+    def created(self, response: Response) -> str:
+        """When, to the second."""
+        return response.created_at.strftime("%Y-%m-%d %H:%M:%S")
+
+    @admin.display(description="user")
+    def who(self, response: Response) -> str:
+        """Whose it is, without a link: a list must not ask who may see users."""
+        return response.user.username if response.user else "–"
+
+    @admin.display(description="key")
+    def key(self, response: Response) -> str:
+        """The key that asked."""
+        return response.api_key.prefix if response.api_key else "–"
+
+    @admin.display(description="engine")
+    def served_by(self, response: Response) -> str:
+        """Which engine served it."""
+        return response.engine.name if response.engine else "–"
+
+    @admin.display(description="end")
+    def end(self, response: Response) -> SafeString:
+        """What became of it and why; what has not ended says so."""
+        state = response.end_state or response.state
+        return format_html(
+            '<span class="state {}">{}</span> <span class="quiet">{}</span>', state, state, response.end_reason
+        )
+
+    @admin.display(description="prompt")
+    def prompt(self, response: Response) -> int | str:
+        """Tokens of the prompt."""
+        return "–" if response.prompt_tokens is None else response.prompt_tokens
+
+    @admin.display(description="made")
     def generated(self, response: Response) -> int:
         """Tokens the engine made."""
         return response.generated_tokens
 
-    @admin.display(description="completion", ordering="completion_tokens")
-    def completion(self, response: Response) -> int:
-        """Tokens the answer consumed."""
-        return response.completion_tokens
+    @admin.display(description="wasted")
+    def wasted(self, response: Response) -> int:
+        """Of these, tokens that no reader's socket took."""
+        return response.wasted_tokens
 
-    @admin.display(description="sent", ordering="sent_tokens")
-    def sent(self, response: Response) -> int:
-        """Tokens stored and visible."""
-        return response.sent_tokens
-
-    @admin.display(description="delivered", ordering="delivered_tokens")
-    def delivered(self, response: Response) -> int:
-        """Tokens written to a reader's socket."""
-        return response.delivered_tokens
-
-    @admin.display(description="TTFT ms", ordering="ttft_ms")
+    @admin.display(description="TTFT")
     def ttft(self, response: Response) -> str:
         """Received to first byte handed to a socket."""
-        return "-" if response.ttft_ms is None else f"{response.ttft_ms:.0f}"
+        return _ms(response.ttft_ms)
+
+    @admin.display(description="ITL p95")
+    def itl(self, response: Response) -> str:
+        """Between outputs, 95th percentile."""
+        return _ms(response.itl_p95_ms)
+
+    @admin.display(description="took")
+    def duration(self, response: Response) -> str:
+        """Received to end."""
+        if response.ended_at is None:
+            return "–"
+        return span_text((response.ended_at - response.created_at).total_seconds() * 1000)
 
     @admin.display(description="attempts")
     def attempts_made(self, response: Response) -> SafeString:
         """What each engine that was asked made of it."""
         return attempts_table(response)
-
-    @admin.display(description="duration ms")
-    def duration_ms(self, response: Response) -> str:
-        """Received to end."""
-        if response.ended_at is None:
-            return "-"
-        return f"{(response.ended_at - response.created_at).total_seconds() * 1000:.0f}"
 
     @admin.display(description="parameters")
     def request_json(self, response: Response) -> SafeString:
@@ -114,21 +207,19 @@ class ResponseAdmin(ReadOnlyAdmin):
 
     @admin.display(description="events")
     def event_log(self, response: Response) -> SafeString:
-        """The stored events in order; the text of deltas only where text may be shown."""
-        events = list(response.events.order_by("seq").defer("token_ids")[: EVENTS_SHOWN + 1])
-        rows = ((e.seq, e.epoch, e.kind, e.token_count, _payload(e)) for e in events[:EVENTS_SHOWN])
-        body = format_html_join("", "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", rows)
-        more = f"Only the first {EVENTS_SHOWN} events are shown." if len(events) > EVENTS_SHOWN else ""
-        head = "<tr><th>seq</th><th>epoch</th><th>kind</th><th>tokens</th><th>payload</th></tr>"
-        return format_html("<table><thead>" + head + "</thead><tbody>{}</tbody></table><p>{}</p>", body, more)
+        """The stored events in order, without what deltas say."""
+        return event_table(response, has_text=False)
+
+    @admin.display(description="events")
+    def event_log_with_text(self, response: Response) -> SafeString:
+        """The stored events in order."""
+        return event_table(response, has_text=True)
 
 
-def _payload(event: ResponseEvent) -> str:
-    payload = event.payload
-    if not settings.ADMIN_SHOWS_TEXT and event.kind not in {"started", "continued", "ended"}:
-        return ", ".join(f"{name}: {_size(value)}" for name, value in payload.items())
-    return json.dumps(payload, ensure_ascii=False)
+def shows_text(request: HttpRequest) -> bool:
+    """Whether a page shows what was said: where the setting allows it, and only when asked to."""
+    return bool(settings.ADMIN_SHOWS_TEXT) and "text" in request.GET
 
 
-def _size(value: Any) -> str:
-    return f"{len(value)} characters" if isinstance(value, str) else type(value).__name__
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f} ms"

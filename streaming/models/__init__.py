@@ -4,6 +4,7 @@ from .access import ApiKey, LoginToken
 from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
+from .histogram import DailyHistogram
 from .process import ReaderPresence, WebProcess
 from .response import Response, ResponseEvent
 from .response_input import ResponseInput
@@ -13,6 +14,7 @@ __all__ = [
     "ApiKey",
     "AuditEntry",
     "Conversation",
+    "DailyHistogram",
     "DailyUsage",
     "Engine",
     "LoginToken",

@@ -17,10 +17,14 @@ class Conversation(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        indexes = [models.Index(fields=["user", "-updated_at"])]
+        indexes = [
+            models.Index(fields=["user", "-updated_at"]),
+            models.Index(fields=["-created_at"], name="conversation_created"),
+        ]
 
     def __str__(self) -> str:
-        return self.title or self.id
+        # Not the title: that is what somebody asked, and this stands wherever the row is named.
+        return self.id
 
 
 class Message(models.Model):

@@ -10,6 +10,8 @@ from django.db.models.functions import Coalesce
 from streaming.models import DailyUsage, Response
 from streaming.models.usage import DIMENSIONS
 
+from . import histograms
+
 TOKENS = (
     "prompt_tokens", "cached_tokens", "generated_tokens", "completion_tokens", "sent_tokens", "delivered_tokens",
 )  # fmt: skip
@@ -37,13 +39,14 @@ def roll_up(day: date) -> int:
     """Sum up a day (UTC) anew; returns how many rollups it has now. The same rows give the same rollups."""
     with transaction.atomic():
         _lock(day)
-        rollups = [_rollup(day, group) for group in _groups(day)]
+        rollups = of_day(day)
         kept = [rollup.key for rollup in rollups]
         DailyUsage.objects.bulk_create(
             rollups, update_conflicts=True, unique_fields=["day", "key"], update_fields=_FIGURES
         )
         stale = [pk for pk, key in DailyUsage.objects.filter(day=day).values_list("pk", "key") if key not in set(kept)]
         DailyUsage.objects.filter(pk__in=stale).delete()
+        histograms.roll_up(day)
     return len(rollups)
 
 
@@ -56,6 +59,11 @@ def days_to_roll_up(today: date) -> list[date]:
     first = min(latest, today - DAY)
     days = {first + count * DAY for count in range((today - first).days + 1)}
     return sorted(days | set(DailyUsage.objects.filter(end_state="").values_list("day", flat=True)))
+
+
+def of_day(day: date) -> list[DailyUsage]:
+    """What a day's rollups would be now, not stored."""
+    return [_rollup(day, group) for group in _groups(day)]
 
 
 def _first_day() -> date | None:

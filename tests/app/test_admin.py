@@ -1,10 +1,15 @@
 """The admin: what it shows, what it hides, what it lets change, and how many queries a list costs."""
 
+import re
+from datetime import timedelta
+from html import unescape
+
 import pytest
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.utils import timezone
 
-from streaming.models import ApiKey, Engine, Message, Response
+from streaming.models import ApiKey, AuditEntry, Engine, Message, Response, ResponseEvent
 
 pytestmark = pytest.mark.django_db
 
@@ -25,41 +30,125 @@ def test_the_list_shows_end_state_reason_tokens_user_and_engine_in_few_queries(
             user=u1, purpose="api", dialect="openai_chat", model="demo", engine=engine, policy="abort", state="ended",
             end_state="completed", end_reason="stop", generated_tokens=4000 + n, ttft_ms=33.4,
         )  # fmt: skip
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(8):
         html = staff.get(RESPONSES).content.decode()
-    for text in ("completed", "stop", "4059", "33", "u1", "e1 (demo)", "TTFT"):
+    for text in ("completed", "stop", "4059", "33 ms", "u1", "e1", "TTFT", "50 shown of about 62"):
         assert text in html
+
+
+def test_older_pages_go_on_where_the_one_before_ended(staff, u1):
+    made = [
+        Response.objects.create(user=u1, purpose="api", dialect="openai_chat", model="demo", policy="abort").id
+        for _ in range(120)
+    ]
+    # Many at one moment: what the time cannot tell apart the id does.
+    Response.objects.update(created_at=timezone.now())
+    seen, link = [], RESPONSES
+    while link:
+        html = staff.get(link).content.decode()
+        seen += re.findall(r"/response/(resp_5F[0-9A-Z]+)/change/", html)
+        older = re.search(r'href="([^"]*)" rel="next"', html)
+        link = RESPONSES + unescape(older[1]) if older else None
+    assert seen == [quote(id_) for id_ in sorted(made, reverse=True)]
+    assert staff.get(f"{RESPONSES}?before=resp_unknown").status_code == 302
 
 
 def test_the_list_is_filtered_and_searched(staff, conversation1):
     ended, live = conversation1.ended.id, conversation1.live.id
     for query, shown in [
-        ("?end_state__exact=cancelled", {ended}),
+        ("?end_state=cancelled", {ended}),
+        ("?end_state=none", {live}),
         ("?end_reason=user", {ended}),
-        ("?purpose__exact=chat", {ended, live}),
+        ("?purpose=chat", {ended, live}),
+        ("?purpose=batch", set()),
         ("?model=other", set()),
-        (f"?engine__id__exact={conversation1.live.engine_id}", {ended, live}),
+        (f"?engine={conversation1.live.engine_id}", {ended, live}),
+        ("?engine=x", set()),
+        ("?user=u1", {ended, live}),
+        ("?user=u2", set()),
+        ("?user=unknown", set()),
+        ("?key=sk-unknown", set()),
+        ("?wasted_over=6", {ended}),
+        ("?wasted_over=7", set()),
+        ("?wasted_over=-1", set()),
         (f"?q={live}", {live}),
         (f"?q={live[:11]}", {ended, live}),
         (f"?q={live[6:]}", set()),
+        (f"?q={conversation1.id}", {ended, live}),
         ("?q=u1", {ended, live}),
         ("?q=u2", set()),
-        ("?created_at__gte=2100-01-01T00:00:00Z", set()),
+        ("?since=-1h", {ended, live}),
+        ("?since=2100-01-01T00:00", set()),
+        ("?until=2100-01-01T00:00&end_state=cancelled", {ended}),
+        ("?since=yesterday", {ended, live}),
     ]:
         html = staff.get(RESPONSES + query).content.decode()
         assert {id_ for id_ in (ended, live) if f"/response/{quote(id_)}/" in html} == shown, query
 
 
+@pytest.mark.parametrize("lookup", ["output_text__startswith", "user__password__startswith", "_connector", "a__b__c"])
+def test_a_list_is_filtered_by_nothing_but_its_filters(staff, conversation1, key1, lookup):
+    """Else an address tells letter by letter what the page does not show."""
+    for table in ("response", "conversation", "apikey"):
+        response = staff.get(f"/admin/streaming/{table}/?{lookup}=Because")
+        assert response.status_code in (302, 400), table
+    assert staff.get("/admin/streaming/apikey/?sha256__startswith=a").status_code == 400
+    assert staff.get("/admin/streaming/conversation/?title__startswith=L").status_code == 400
+
+
 def test_a_response_shows_its_timings_usage_and_log_but_not_what_was_said(staff, conversation1, settings):
-    path = f"{RESPONSES}{conversation1.live.id}/change/"
-    html = staff.get(path).content.decode()
+    live, ended = (f"{RESPONSES}{r.id}/change/" for r in (conversation1.live, conversation1.ended))
+    html = staff.get(live + "?text=1").content.decode()
     assert "<td>started</td>" in html
     assert "text: 4 characters" in html
     assert "en ☕" not in html
-    assert "Because" not in staff.get(f"{RESPONSES}{conversation1.ended.id}/change/").content.decode()
+    assert "Because" not in staff.get(ended + "?text=1").content.decode()
     settings.ADMIN_SHOWS_TEXT = True
-    assert "en ☕" in staff.get(path).content.decode()
-    assert "Because" in staff.get(f"{RESPONSES}{conversation1.ended.id}/change/").content.decode()
+    assert "en ☕" not in staff.get(live).content.decode()
+    assert not AuditEntry.objects.exists()
+    assert "en ☕" in staff.get(live + "?text=1").content.decode()
+    assert "Because" in staff.get(ended + "?text=1").content.decode()
+    looks = AuditEntry.objects.order_by("id").values_list("actor", "action", "target_kind", "target_id", "address")
+    assert list(looks) == [
+        ("u1", "read text", "response", conversation1.live.id, "127.0.0.1"),
+        ("u1", "read text", "response", conversation1.ended.id, "127.0.0.1"),
+    ]
+
+
+def test_a_response_shows_its_course_in_time(staff, conversation1):
+    row = conversation1.ended
+    times = [("started", 40, 0), ("text", 40, 2), ("text", 60, 2), ("text", 80, 1), ("text", 900, 1), ("ended", 950, 0)]
+    for seq, (kind, at_ms, tokens) in enumerate(times, 1):
+        ResponseEvent.objects.create(
+            response=row, seq=seq, epoch=1, kind=kind, payload={}, at_ms=at_ms, token_count=tokens
+        )
+    created = timezone.now() - timedelta(seconds=5)
+    Response.objects.filter(id=row.id).update(
+        created_at=created, stop_requested_at=created + timedelta(milliseconds=920),
+        ended_at=created + timedelta(milliseconds=950), queue_ms=7, ttft_ms=42,
+    )  # fmt: skip
+    html = staff.get(f"{RESPONSES}{row.id}/change/").content.decode()
+    moments = re.findall(r'<td class="number">([^<]+)</td><td><span class="dot \w+"></span> ([^<]+)</td>', html)
+    assert moments == [
+        ("0 ms", "received"),
+        ("7 ms", "engine took it"),
+        ("40 ms", "first output stored"),
+        ("42 ms", "first text to a reader"),
+        ("920 ms", "stop asked for"),
+        ("932 ms", "abort proven"),
+        ("950 ms", "end"),
+    ]
+    assert "820 ms without an event, before event 5" in html
+
+
+def test_what_was_said_is_replayed_with_its_times_where_text_may_be_seen(staff, conversation1, settings):
+    path = f"{RESPONSES}{conversation1.live.id}/replay/"
+    assert staff.get(path).status_code == 404
+    settings.ADMIN_SHOWS_TEXT = True
+    conversation1.live.events.filter(seq=3).update(at_ms=250)
+    assert staff.get(path).json() == {"events": [[0, "Th"], [250, "en ☕"]]}
+    assert [entry.action for entry in AuditEntry.objects.all()] == ["replayed"]
+    assert staff.get(f"{RESPONSES}resp_unknown/replay/").status_code == 404
 
 
 def test_a_response_shows_what_each_engine_made_and_how_that_is_known(staff, conversation1):
@@ -81,8 +170,8 @@ def test_text_in_the_admin_is_never_html(staff, conversation1, settings):
     Message.objects.filter(role="user").update(text=hostile)
     conversation1.live.events.filter(seq=2).update(payload={"text": hostile})
     for path in (
-        f"{RESPONSES}{conversation1.live.id}/change/",
-        f"/admin/streaming/conversation/{conversation1.id}/change/",
+        f"{RESPONSES}{conversation1.live.id}/change/?text=1",
+        f"/admin/streaming/conversation/{conversation1.id}/change/?text=1",
     ):
         html = staff.get(path).content.decode()
         assert "&lt;img" in html
@@ -90,13 +179,16 @@ def test_text_in_the_admin_is_never_html(staff, conversation1, settings):
 
 
 def test_conversations_hide_titles_and_messages_unless_the_setting_says_so(staff, conversation1, settings):
-    pages = ["/admin/streaming/conversation/", f"/admin/streaming/conversation/{conversation1.id}/change/"]
-    said = [staff.get(path).content.decode() for path in pages]
-    assert "Why?" not in "".join(said)
-    assert "Lighthouses" not in said[0]
+    page = f"/admin/streaming/conversation/{conversation1.id}/change/"
+    for path in ("/admin/streaming/conversation/", page, page + "?text=1"):
+        html = staff.get(path).content.decode()
+        assert not re.findall(r"Why\?|Lighthouses", html), path
     settings.ADMIN_SHOWS_TEXT = True
-    assert "Lighthouses" in staff.get(pages[0]).content.decode()
-    assert "Why?" in staff.get(pages[1]).content.decode()
+    assert "Lighthouses" not in staff.get(page).content.decode()
+    html = staff.get(page + "?text=1").content.decode()
+    assert "Lighthouses" in html
+    assert "Why?" in html
+    assert [entry.target_id for entry in AuditEntry.objects.all()] == [conversation1.id]
 
 
 @pytest.mark.parametrize("table", ["response", "conversation", "apikey"])

@@ -1,0 +1,24 @@
+"""Owns the admin's site: its name, and the pages that are no table's. What those show is streaming.admin's."""
+
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest
+
+
+class ChatAdminSite(AdminSite):
+    """Django's admin with a dashboard and a page of what runs now."""
+
+    site_header = site_title = "Chat administration"
+    index_title = "What happened, and who may do what"
+
+    def get_urls(self) -> list[Any]:
+        # Not above: this module is loaded before models are.
+        from streaming.admin import pages
+
+        return [*pages.urls(self), *super().get_urls()]
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        from streaming.admin import pages
+
+        return {**super().each_context(request), "chat_pages": pages.of(request)}
