@@ -29,7 +29,7 @@ MessageId = Annotated[str, StringConstraints(max_length=40)]
 
 
 class NewMessage(StrictBody):
-    """New user text, or ``regenerate``: the user message to answer again.
+    """New user text, ``regenerate``: the user message to answer again, or ``continues``: the answer to write on from.
 
     ``parent`` is the message that the text answers: null puts it at the conversation's root, beside its first one;
     without the field it goes below the newest. ``tools`` are shown when called, never run.
@@ -37,6 +37,7 @@ class NewMessage(StrictBody):
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=400_000)] | None = None
     regenerate: MessageId | None = None
+    continues: MessageId | None = None
     parent: MessageId | None = None
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=2**31)] | None = None
@@ -44,10 +45,10 @@ class NewMessage(StrictBody):
     tools: Tools | None = None
 
     @model_validator(mode="after")
-    def one_of_two(self) -> "NewMessage":
-        """Either a question or an answer made again."""
-        if (self.text is None) == (self.regenerate is None):
-            raise ValueError("send either text or regenerate")
+    def one_of_three(self) -> "NewMessage":
+        """A question, an answer made again, or the rest of one."""
+        if [self.text, self.regenerate, self.continues].count(None) != 2:
+            raise ValueError("send one of text, regenerate and continues")
         check_choice(self.all_tools, "auto")
         return self
 
@@ -79,6 +80,7 @@ async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -
         conversation_id=conversation_id,
         question=body.text,
         parent_id=parent_id,
+        continues=body.continues is not None,
     )
     return await attach_or_start(request, ask, _supersede_then_read)
 
@@ -107,6 +109,8 @@ async def _conversation(user: User, conversation_id: str) -> Conversation:
 
 async def _parent(conversation: Conversation, body: NewMessage) -> str | None:
     """The message below which the answer, or the question, goes."""
+    if body.continues is not None:
+        return await _cut_answer(conversation, body.continues)
     given, param, wanted = body.parent, "parent", Message.Role.ASSISTANT
     if body.regenerate is not None:
         given, param, wanted = body.regenerate, "regenerate", Message.Role.USER
@@ -122,6 +126,23 @@ async def _parent(conversation: Conversation, body: NewMessage) -> str | None:
             param=param,
         )
     return given
+
+
+async def _cut_answer(conversation: Conversation, message_id: str) -> str:
+    """The answer to write on from: one that ended before it was whole, and of which there is text."""
+    answer = await threads.run(history.answer_to, message_id, conversation.id)
+    why = "no answer of this conversation" if answer is None else _why_not_to_continue(answer)
+    if why:
+        raise ApiError(400, f"continues: {why} (got {message_id[:40]!r})", code="invalid_request", param="continues")
+    return message_id
+
+
+def _why_not_to_continue(answer: Response) -> str | None:
+    if answer.end_state is None:
+        return "that answer is still being written"
+    if answer.finish_reason not in (None, "length"):
+        return f"that answer is whole, it ended with {answer.finish_reason}"
+    return None if answer.output_text else "nothing of that answer was shown"
 
 
 async def _first_model() -> str:

@@ -13,6 +13,7 @@ class Ask:
 
     ``messages`` are all turns, oldest first; ``question`` is the newest as it goes into a conversation. There
     the oldest turns may be dropped until the prompt fits; an API caller's messages are never touched.
+    With ``continues`` the last turn is an answer that was cut, and the engine writes on from it.
     ``sampling`` holds the allow-listed sampling parameters that the caller gave.
 
     ``tools`` are as chat completions say them; ``tool_choice`` is ``auto``, ``required`` or the name of the one that
@@ -38,6 +39,7 @@ class Ask:
     conversation_id: str | None = None
     question: str | None = None
     parent_id: str | None = None
+    continues: bool = False
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str = "auto"
     one_call: bool = False

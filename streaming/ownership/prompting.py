@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streaming import models
-from streaming.engine.prompt import PromptError, render_prompt
+from streaming.engine.prompt import PromptError, carry_on, render_prompt
 from streaming.engine.registry import bundle_for, engine_for
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.engine.tools_in_prompt import with_tools
@@ -48,7 +48,11 @@ async def fit(ask: Ask, row: models.Engine, most_tokens: int) -> Prompt:
             f"max_tokens: at most {row.context_tokens}, the model's context (got {ask.max_tokens})",
             param="max_tokens",
         )
-    json_schema = constraint(ask, engine_for(row), row.options)
+    engine = engine_for(row)
+    if ask.continues and not engine.can_continue:
+        message = f"continues: the engine of {ask.model!r} cannot write on from a text; ask again instead"
+        raise Refused(400, "invalid_request", message, param="continues")
+    json_schema = constraint(ask, engine, row.options)
     messages, token_ids = await _tokenized(ask, row)
     left = row.context_tokens - len(token_ids)
     if left < 1:
@@ -110,9 +114,11 @@ def _tokenize(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]]
 
 def _render_all(bundle: TokenizerBundle, ask: Ask, markers: Markers | None) -> list[int]:
     """With all that an API caller may give a template; one that has no place for tools gets them as text."""
-    messages, tools = with_tools(bundle, ask.messages, ask.tools, markers)
+    turns, cut = (ask.messages[:-1], ask.messages[-1]["content"]) if ask.continues else (ask.messages, "")
+    messages, tools = with_tools(bundle, turns, ask.tools, markers)
     thinking = {} if ask.thinking is None else {"enable_thinking": ask.thinking}
-    return _render(bundle, messages, **({"variables": {**tools, **thinking}} if tools or thinking else {}))
+    token_ids = _render(bundle, messages, **({"variables": {**tools, **thinking}} if tools or thinking else {}))
+    return carry_on(bundle, token_ids, cut)
 
 
 def _render(bundle: TokenizerBundle, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:

@@ -1,6 +1,6 @@
 """Owns reading the thread above a message as the model gets it. Does not cut it to a context."""
 
-from streaming.models import Message
+from streaming.models import Message, Response
 
 Turn = dict[str, str]
 
@@ -8,8 +8,8 @@ Turn = dict[str, str]
 def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
     """The turns from the conversation's root down to ``leaf_id``, as role and content; empty for None.
 
-    An answer's content is what is stored of it, also when it was stopped or cut off; empty ones are left out.
-    Raises Message.DoesNotExist when the conversation was deleted meanwhile.
+    An answer's content is what is stored of it, also when it was stopped or cut off. Empty ones are left out; one that
+    goes on from another is one turn with it. Raises Message.DoesNotExist when the conversation was deleted meanwhile.
     """
     rows = Message.objects.filter(conversation_id=conversation_id).select_related("response")
     by_id = {message.id: message for message in rows}
@@ -19,7 +19,9 @@ def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
         if message is None:
             raise Message.DoesNotExist
         content = message.text if message.role == Message.Role.USER else _answer(message)
-        if content:
+        if turns and message.role == turns[-1]["role"] == Message.Role.ASSISTANT:
+            turns[-1]["content"] = content + turns[-1]["content"]
+        elif content:
             turns.append({"role": message.role, "content": content})
         leaf_id = message.parent_id
     return turns[::-1]
@@ -28,6 +30,11 @@ def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
 def _answer(message: Message) -> str:
     response = getattr(message, "response", None)
     return response.output_text if response else ""
+
+
+def answer_to(message_id: str, conversation_id: str) -> Response | None:
+    """The response of an assistant's message of the conversation."""
+    return Response.objects.filter(message_id=message_id, conversation_id=conversation_id).first()
 
 
 def role_of(conversation_id: str, message_id: str) -> str | None:

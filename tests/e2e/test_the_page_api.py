@@ -76,6 +76,55 @@ def test_the_model_sees_the_thread_so_far(site, page):
     assert page.get("/api/conversations").json()["data"][0]["title"] == "first question"
 
 
+def cut_after_a_few(page, chat) -> dict:
+    """The message of an answer that was stopped in the middle."""
+    ask(page, chat, script(**ENDLESS), until=lambda stream: len(stream.seqs) >= 3)
+    answer = thread(page, chat)[-1]
+    page.post(f"/api/responses/{answer['response']['id']}/cancel").raise_for_status()
+    return thread(page, chat)[-1]
+
+
+def test_an_answer_that_was_cut_is_written_on_from_where_it_stopped(page):
+    chat = conversation(page)
+    cut = cut_after_a_few(page, chat)
+    rest = ask(page, chat, continues=cut["id"], max_tokens=8)
+    question, kept, added = thread(page, chat)
+    assert (kept["id"], kept["text"], kept["response"]["end_state"]) == (cut["id"], cut["text"], "cancelled")
+    assert (added["parent"], added["role"], added["text"]) == (cut["id"], "assistant", rest.text)
+    shown_tokens = kept["response"]["usage"]["completion_tokens"]
+    prompts = [message["response"]["usage"]["prompt_tokens"] for message in (kept, added)]
+    assert prompts[1] == prompts[0] + shown_tokens
+    # The next question sees both as one turn of the model's.
+    ask(page, chat, "and then?", max_tokens=4)
+    later = thread(page, chat)[-1]["response"]["usage"]["prompt_tokens"]
+    assert later > prompts[1] + added["response"]["usage"]["completion_tokens"]
+    # A cut answer may be written on from more than once: they are branches, and nothing is overwritten.
+    ask(page, chat, continues=cut["id"], max_tokens=4)
+    assert [m["parent"] for m in thread(page, chat) if m["role"] == "assistant"].count(cut["id"]) == 2
+
+
+def test_only_an_answer_that_was_cut_can_be_written_on_from(page):
+    chat, other = conversation(page), conversation(page)
+    ask(page, chat, script(outputs=[{"text": "whole"}]))
+    ask(page, other, script(outputs=[{"text": "x"}], finish_reason="length"))
+    question, whole = thread(page, chat)
+    elsewhere = thread(page, other)[-1]
+    refused = {
+        question["id"]: "no answer",
+        whole["id"]: "that answer is whole, it ended with stop",
+        elsewhere["id"]: "no answer",
+        "msg_none": "no answer",
+    }
+    for message_id, why in refused.items():
+        answer = page.post(f"/api/conversations/{chat}/messages", json={"continues": message_id})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"] == "continues"
+        assert why in answer.json()["error"]["message"]
+    both = page.post(f"/api/conversations/{chat}/messages", json={"continues": whole["id"], "text": "x"})
+    assert (both.status_code, len(thread(page, chat))) == (400, 2)
+    assert ask(page, other, continues=elsewhere["id"], max_tokens=4).data[-1]["response"]["output"]
+
+
 def test_a_message_with_no_parent_stands_beside_the_first_one(page):
     chat = conversation(page)
     ask(page, chat, "first question", max_tokens=4)

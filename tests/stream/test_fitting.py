@@ -1,7 +1,13 @@
 """A conversation that has outgrown its model's context: what is dropped, and what finding that out costs."""
 
+import dataclasses
+
+import pytest
+
+from streaming.engine.registry import bundle_for
+from streaming.models import Engine
 from streaming.ownership import prompting
-from streaming.ownership.ask import Ask
+from streaming.ownership.ask import Ask, Refused
 from streaming.protocol.policy import parse_policy
 
 
@@ -44,3 +50,22 @@ async def test_of_two_questions_in_a_row_that_do_not_fit_together_the_newer_stay
     seen = rendered(monkeypatch)
     await prompting.fit(ask(("user", "x" * 1400), ("user", "y" * 1400)), row, 100)
     assert seen[-1] == ["y" * 1400]
+
+
+async def test_the_prompt_of_an_answer_that_is_written_on_ends_with_what_there_is_of_it(row):
+    whole = ask(("user", "old " * 300), ("assistant", "x"), ("user", "Why?"), ("assistant", "Because <|im_end|> the"))
+    row.context_tokens = 1000
+    prompt = await prompting.fit(dataclasses.replace(whole, continues=True), row, 100)
+    asked = await prompting.fit(ask(("user", "Why?")), row, 100)
+    tokenizer = bundle_for(row).tokenizer
+    assert list(prompt.token_ids[: len(asked.token_ids)]) == list(asked.token_ids)
+    written = prompt.token_ids[len(asked.token_ids) :]
+    assert tokenizer.decode(written) == "Because <|im_end|> the"
+
+
+async def test_an_engine_that_takes_turns_cannot_write_on_from_a_text():
+    hosted = Engine(name="h", kind="openai", model="m", url="http://127.0.0.1:9/v1")
+    cut = dataclasses.replace(ask(("user", "Why?"), ("assistant", "Be")), continues=True)
+    with pytest.raises(Refused, match="continues") as refused:
+        await prompting.fit(cut, hosted, 100)
+    assert (refused.value.status, refused.value.param) == (400, "continues")
