@@ -1,6 +1,7 @@
-"""Owns reading the rows of engines. Knows no connection to any."""
+"""Owns the rows of engines: which are served, which are being drained. Knows no connection to any."""
 
 from django.db.models import Min
+from django.utils import timezone
 
 from streaming.models import Engine
 
@@ -14,3 +15,13 @@ def served_models() -> list[tuple[str, int]]:
     """Names of the models of enabled engines with the context that all of a model's engines have."""
     rows = Engine.objects.filter(enabled=True).values("model").annotate(context_tokens=Min("context_tokens"))
     return [(row["model"], row["context_tokens"]) for row in rows.order_by("model")]
+
+
+def drain(pk: int) -> bool:
+    """Let an engine take nothing new from now on. False where that is so already."""
+    return bool(Engine.objects.filter(pk=pk, drain_started_at=None).update(drain_started_at=timezone.now()))
+
+
+def give_back(pk: int) -> bool:
+    """Let a drained engine take requests again. False where it is not drained."""
+    return bool(Engine.objects.filter(pk=pk, drain_started_at__isnull=False).update(drain_started_at=None))

@@ -30,13 +30,13 @@ def tokenizer(tmp_path):
 
 def test_add_engine_prints_id_and_name_only_and_changes_the_row_of_that_name(db, tokenizer):
     options = {"kind": "llamacpp", "url": "http://127.0.0.1:8001", "model": "m", "tokenizer": tokenizer}
-    first = add(**options, context=512, slots=2, options='{"a": 1}')
+    first = add(**options, context=512, slots=2, options='{"markers": "think"}')
     row = Engine.objects.get()
     assert first == f"{row.pk} m@http://127.0.0.1:8001"
-    assert (row.context_tokens, row.slots, row.options) == (512, 2, {"a": 1})
+    assert (row.context_tokens, row.slots, row.options) == (512, 2, {"markers": "think"})
     assert add(**options, slots=3) == first
     row = Engine.objects.get()
-    assert (row.context_tokens, row.slots, row.options) == (512, 3, {"a": 1})
+    assert (row.context_tokens, row.slots, row.options) == (512, 3, {"markers": "think"})
     assert add(**options, name="other") == f"{Engine.objects.get(name='other').pk} other"
     assert add(kind="scripted", model="m").endswith(" m@scripted")
 
@@ -60,6 +60,7 @@ def test_add_engine_prints_id_and_name_only_and_changes_the_row_of_that_name(db,
         ({"options": "{"}, "--options", "{"),
         ({"options": '{"markers": "thonk"}'}, "--options markers", "thonk"),
         ({"options": '{"api_key_env": "SECRET_KEY"}'}, "--options api_key_env", "SECRET_KEY"),
+        ({"options": '{"upstream_model": "x"}'}, "--options", "no option of kind llamacpp"),
         ({"options": {"api_key_env": "SECRET_KEY"}}, "--options api_key_env", "SECRET_KEY"),
         ({"kind": "openai", "url": ""}, "--url", "''"),
         ({"kind": "anthropic", "tokenizer": "/nowhere"}, "--tokenizer", "/nowhere"),

@@ -14,7 +14,7 @@ from streaming.protocol.end_state import COMPLETED, End
 from streaming.protocol.events import CONTINUED, ENDED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Event
 from streaming.store import conversations, expiry, inputs, log, threads
 from streaming.store.expiry import expire_logs
-from tests.stream.conftest import DEADLINE_S
+from tests.stream.conftest import DEADLINE_S, until_stored
 
 CALL = {"index": 0, "call_id": "call_1", "name": "f", "arguments": '{"a"', "complete": False}
 #: Everything that a log can hold, its deltas in several events and not in one order.
@@ -142,7 +142,8 @@ async def test_who_comes_later_is_told_410_and_who_was_reading_is_sent_to_hear_i
 async def test_an_answer_that_streams_meanwhile_is_whole(bench, user):
     for _ in range(3):
         await threads.run(answered, user)
-    response, _tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 40, "delay_s": 0.003})
+    response, tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 40, "delay_s": 0.003})
+    await until_stored(tail, lambda tail: tail.last_seq > 0)
     while (await bench.row(response)).end_state is None:
         await threads.write(expire_logs, timezone.now() - timedelta(milliseconds=1), 1)
         with_log = await threads.run(logged)

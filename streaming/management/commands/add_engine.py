@@ -1,20 +1,13 @@
 """Owns the command that registers an engine, or changes one. Checks what it is told; asks no engine."""
 
 import json
-from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from streaming.engine.api_key import check_variable
-from streaming.engine.registry import WITHOUT_TOKENIZER
-from streaming.engine.tokenizer import TokenizerBundle, TokenizerError
+from streaming.engine.row_rules import RowError, check_row, without_key_of_another_host
 from streaming.models import Engine
-from streaming.protocol.markers import markers_named
-
-CHECKED_OPTIONS: dict[str, Callable[[Any], object]] = {"api_key_env": check_variable, "markers": markers_named}
 
 
 class Command(BaseCommand):
@@ -39,11 +32,13 @@ class Command(BaseCommand):
         fields: dict[str, Any] = {name: options[name] for name in ("kind", "url", "model", "tokenizer")}
         name = options["name"] or f"{fields['model']}@{fields['url'] or fields['kind']}"
         fields |= {"context_tokens": options["context"], "slots": options["slots"], "options": options_of(options)}
-        check_endpoint(fields)
         engine = Engine.objects.filter(name=name).first() or Engine(name=name)
-        if fields["options"] is None and host_of(engine.url) != host_of(fields["url"]):
-            # A key that was meant for one host goes to no other by a mere change of the address.
-            engine.options.pop("api_key_env", None)
+        if fields["options"] is None:
+            fields["options"] = without_key_of_another_host(engine.options, engine.url, fields["url"])
+        try:
+            check_row(fields["kind"], fields["url"], fields["tokenizer"], fields["options"])
+        except RowError as error:
+            raise CommandError(f"--{error.field} {error.message}") from None
         if engine.url != fields["url"] or engine.kind != fields["kind"]:
             engine.capabilities, engine.probed_at = {}, None
         for field, value in fields.items():
@@ -68,46 +63,7 @@ def options_of(options: dict[str, Any]) -> dict[str, Any] | None:
         return None
     if not isinstance(given, dict):
         raise CommandError(f"--options {given!r}: not a JSON object")
-    for name, check in CHECKED_OPTIONS.items():
-        try:
-            if name in given:
-                check(given[name])
-        except ValueError as error:
-            raise CommandError(f"--options {name}: {error}") from error
     return given
-
-
-def check_endpoint(fields: dict[str, Any]) -> None:
-    """What an engine of this kind cannot work without."""
-    kind, url, tokenizer = fields["kind"], fields["url"], fields["tokenizer"]
-    if kind not in Engine.Kind.values:
-        raise CommandError(f"--kind {kind!r}: unknown; there are {', '.join(Engine.Kind.values)}")
-    if kind != Engine.Kind.SCRIPTED:
-        check_url(url)
-    if kind in WITHOUT_TOKENIZER and not tokenizer:
-        return
-    try:
-        TokenizerBundle.load(tokenizer)
-    except TokenizerError as error:
-        raise CommandError(f"--tokenizer {tokenizer!r}: {error}") from None
-
-
-def host_of(url: str) -> tuple[str, str | None, int | None]:
-    """Who is talked to, and whether in secret."""
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
-
-
-def check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        raise CommandError(f"--url {url!r}: must be http:// or https:// with a host")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise CommandError(f"--url {parts.hostname!r}: must not hold a user, a password, a query or a fragment")
 
 
 def one_line(engine: Engine, error: ValidationError) -> str:
