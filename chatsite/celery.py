@@ -11,6 +11,8 @@ app = Celery("chatsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["streaming"])
 app.conf.beat_schedule = {
+    "erase-unstored": {"task": "streaming.erase_unstored", "schedule": 15.0},
+    "expire": {"task": "streaming.expire", "schedule": 3600.0},
     "end-orphans": {"task": "streaming.end_orphans", "schedule": 5.0},
     "roll-up-usage": {"task": "streaming.roll_up_usage", "schedule": 300.0},
     # Once more at night: figures of a closed day can still rise, as when an old answer is read again.

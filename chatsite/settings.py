@@ -153,7 +153,9 @@ else:
                 "transaction_mode": "IMMEDIATE",
                 "timeout": env_float("DATABASE_TIMEOUT_S", 10),
                 # A checkpoint waits for the disk, and a commit for it: four times as rarely as SQLite would.
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000;",
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000;"
+                # What is deleted is overwritten, not only unlisted.
+                " PRAGMA secure_delete=ON;",
             },
             # A file also in tests: threads with a connection each, as in production.
             "TEST": {"NAME": Path(tempfile.gettempdir()) / f"chatsite-test-{os.getpid()}.sqlite3"},
@@ -232,6 +234,10 @@ DRAIN_S = env_float("DRAIN_S", 20)
 ENGINE_DRAIN_S = env_float("ENGINE_DRAIN_S", 60)
 TAIL_KEEP_S = env_float("TAIL_KEEP_S", 60)
 LOG_TTL_DAYS = env_float("LOG_TTL_DAYS", 30)
+CONVERSATION_TTL_DAYS = env_float("CONVERSATION_TTL_DAYS", 0)
+#: Off: what is said on the page is erased NO_STORE_KEEP_S after a conversation's last answer.
+PAGE_STORE = env_flag("PAGE_STORE", True)
+NO_STORE_KEEP_S = env_float("NO_STORE_KEEP_S", 60)
 PAGE_GRACE_S = env_float("PAGE_GRACE_S", 30)
 PAGEHIDE_GRACE_S = env_float("PAGEHIDE_GRACE_S", 5)
 MAX_GRACE_S = env_float("MAX_GRACE_S", 3600)

@@ -19,7 +19,8 @@ async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
     """A model's answer, streamed or whole."""
     options = {"include_usage": bool(body.stream_options and body.stream_options.include_usage)}
     messages = [message.plain() for message in body.messages]
-    return await answer(request, ask_of(request, body, messages, OPENAI_CHAT, options=options), body, IGNORED)
+    ask = ask_of(request, body, messages, OPENAI_CHAT, options=options, no_store=body.store is False)
+    return await answer(request, ask, body, IGNORED)
 
 
 @router.get("/models", response=dict[str, Any])

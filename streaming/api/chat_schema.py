@@ -28,7 +28,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 #: Taken, without an effect; the answer's header X-Ignored-Fields names those that a request has.
 IGNORED = (
     "metadata", "modalities", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
-    "service_tier", "store", "user", "verbosity",
+    "service_tier", "user", "verbosity",
 )  # fmt: skip
 
 

@@ -82,11 +82,11 @@ async def get_conversation(request: HttpRequest, conversation_id: str) -> Thread
 
 
 @router.patch("/conversations/{conversation_id}", response=ConversationOut)
-async def rename_conversation(request: HttpRequest, conversation_id: str, body: ConversationChange) -> ConversationOut:
-    """Set the title."""
-    renamed = await _found(store.rename, caller(request).user, conversation_id, body.title)
+async def change_conversation(request: HttpRequest, conversation_id: str, body: ConversationChange) -> ConversationOut:
+    """Set the title, pin or unpin."""
+    changed = await _found(store.change, caller(request).user, conversation_id, body.title, body.pinned)
     _tell_pages(request, TITLE, conversation_id)
-    return _listed(renamed)
+    return _listed(changed)
 
 
 @router.delete("/conversations/{conversation_id}", response={204: None})
@@ -113,6 +113,7 @@ def _listed(conversation: Conversation) -> ConversationOut:
         title=conversation.title,
         model=conversation.model,
         updated_at=conversation.updated_at,
+        pinned=conversation.pinned,
         running=getattr(conversation, "running", None),
     )
 

@@ -11,7 +11,7 @@ from streaming.ownership.stop import stop
 from streaming.protocol.dialects import OPENAI_RESPONSES
 from streaming.protocol.dialects.openai_responses import NUMBERS_PER_EVENT
 from streaming.protocol.policy import ABORT, BACKGROUND
-from streaming.store import inputs, responses, threads
+from streaming.store import erasure, inputs, threads
 
 from .answering import follow
 from .asking import answer, ask_of
@@ -41,8 +41,8 @@ async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponse:
         [*instructions, *earlier, *turns],
         OPENAI_RESPONSES,
         default_policy=BACKGROUND if body.background else ABORT,
-        options={} if keeps else {"store": False},
         kept=_kept(body, turns) if keeps else None,
+        no_store=not keeps,
         detached=bool(body.background) and not body.stream,
     )
     return await answer(request, ask, body, IGNORED)
@@ -113,18 +113,18 @@ async def input_items(
 
 @router.delete("/responses/{response_id}", response=dict[str, Any])
 async def delete(request: HttpRequest, response_id: str) -> dict[str, Any]:
-    """Stop the response if it runs, and remove it with its input and its log."""
+    """Stop the response if it runs, and erase its text, its input and its log. What it used stays counted."""
     response = await found(request, response_id)
     if response.conversation_id is not None:
         raise ApiError(409, "it belongs to a conversation of the page: delete that", code="in_conversation")
     await stop(ownership.current(), response, "deleted")
-    await threads.write(responses.delete, response.id)
+    await threads.write(erasure.erase, Response.objects.filter(id=response.id))
     return {"id": response.id, "object": "response", "deleted": True}
 
 
 async def _stored(request: HttpRequest, response_id: str) -> Response:
     """The caller's response, unless it was not to be stored and is over."""
     response = await found(request, response_id)
-    if response.end_state is not None and response.request.get("options", {}).get("store") is False:
+    if response.end_state is not None and response.no_store:
         raise ApiError(404, "there is no such response", code="not_found")
     return response

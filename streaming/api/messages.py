@@ -81,6 +81,7 @@ async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -
         question=body.text,
         parent_id=parent_id,
         continues=body.continues is not None,
+        no_store=not settings.PAGE_STORE,
     )
     return await attach_or_start(request, ask, _supersede_then_read)
 

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import async_only_middleware
 
+from streaming import ownership
 from streaming.models import ApiKey, Response
 from streaming.ownership.ask import Refused
 from streaming.protocol.dialects import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES
@@ -80,26 +81,32 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
         del _written[known]
     _written[user_id, minute] += 1
     body = getattr(request, "json_body", None)
-    model = body.get("model") if isinstance(body, dict) else None
     is_api = request.path.startswith("/v1/")
-    new = NewResponse(
-        user_id=user_id,
-        api_key_id=api_key_id,
-        purpose=Response.Purpose.API if is_api else Response.Purpose.CHAT,
-        dialect=ASKING.get(request.path, OPENAI_RESPONSES),
-        model=model[:200] if isinstance(model, str) else "",
-        policy="abort",
-        stream=(isinstance(body, dict) and body.get("stream") is True) or not is_api,
-        request={},
-        prompt_ids=(),
-        owner="",
-    )
     reason = REASONS.get(refused.code, "invalid_request")
     try:
+        new = NewResponse(
+            user_id=user_id,
+            api_key_id=api_key_id,
+            purpose=Response.Purpose.API if is_api else Response.Purpose.CHAT,
+            dialect=ASKING.get(request.path, OPENAI_RESPONSES),
+            model=await _served_model(body),
+            policy="abort",
+            stream=(isinstance(body, dict) and body.get("stream") is True) or not is_api,
+            request={},
+            prompt_ids=(),
+            owner="",
+        )
         await threads.write(creation.reject, new, decide(None, REFUSED, reason, refused.logged_message))
     except DatabaseError as error:
         # The refusal is what counts, also while nothing can be stored.
         logger.warning("refused user %s: %s (not stored: %s)", user_id, refused.code, error)
+
+
+async def _served_model(body: Any) -> str:
+    """The model that was asked for, if there is one of that name: any other name is only what the caller wrote."""
+    asked = body.get("model") if isinstance(body, dict) else None
+    rows = await ownership.current().pool.rows() if isinstance(asked, str) else ()
+    return next((row.model for row in rows if row.model == asked), "")
 
 
 async def record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
 
 TITLE_CHARS = 200
 
@@ -24,9 +24,17 @@ class NewConversation(StrictBody):
 
 
 class ConversationChange(StrictBody):
-    """``PATCH /api/conversations/{id}``."""
+    """``PATCH /api/conversations/{id}``: what is to be changed; ``pinned`` ones outlive CONVERSATION_TTL_DAYS."""
 
-    title: Title
+    title: Title | None = None
+    pinned: bool | None = None
+
+    @model_validator(mode="after")
+    def changes_something(self) -> "ConversationChange":
+        """At least one of them."""
+        if self.title is None and self.pinned is None:
+            raise ValueError("send title or pinned")
+        return self
 
 
 class UserOut(BaseModel):
@@ -56,6 +64,7 @@ class ConversationOut(BaseModel):
     title: str
     model: str
     updated_at: datetime
+    pinned: bool
     running: str | None
 
 

@@ -13,7 +13,11 @@ from .ids import response_id
 
 
 class Response(models.Model):
-    """One model answer under one id, from its request to its one end state and its usage."""
+    """One model answer under one id, from its request to its one end state and its usage.
+
+    The row outlives its text, its conversation and its user: what was used is not undone by a deletion
+    (``store.erasure``). Every column that can hold somebody's words is one that erasure knows.
+    """
 
     class State(models.TextChoices):
         QUEUED = "queued"
@@ -29,13 +33,13 @@ class Response(models.Model):
 
     id = models.CharField(primary_key=True, max_length=40, default=response_id, editable=False)
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="responses", null=True, db_index=False
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="responses", null=True, db_index=False
     )
     api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, db_index=False)
     conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, null=True, blank=True, related_name="responses"
+        Conversation, on_delete=models.SET_NULL, null=True, blank=True, related_name="responses"
     )
-    message = models.OneToOneField(Message, on_delete=models.CASCADE, null=True, blank=True, related_name="response")
+    message = models.OneToOneField(Message, on_delete=models.SET_NULL, null=True, blank=True, related_name="response")
     purpose = models.CharField(max_length=8, choices=Purpose.choices)
     dialect = models.CharField(max_length=16)
     stream = models.BooleanField(default=True)
@@ -84,6 +88,9 @@ class Response(models.Model):
     delivered_tokens = models.PositiveIntegerField(default=0)
     usage_estimated = models.BooleanField(default=False)
 
+    no_store = models.BooleanField(default=False, help_text="the text is erased soon after the end")
+    erased_at = models.DateTimeField(null=True, blank=True, help_text="since then only numbers are left of it")
+
     class Meta:
         constraints = [
             models.CheckConstraint(
@@ -117,6 +124,9 @@ class Response(models.Model):
             # Of all rows: PostgreSQL takes no estimates from an index of some, and would read the table.
             models.Index(F("generated_tokens") - F("delivered_tokens"), name="response_wasted_tokens"),
             models.Index(fields=["owner"], condition=~Q(state="ended"), name="response_unended_owner"),
+            models.Index(
+                fields=["ended_at"], condition=Q(no_store=True, erased_at__isnull=True), name="response_to_erase"
+            ),
         ]
         permissions = [("stop_response", "Can stop running responses")]
 

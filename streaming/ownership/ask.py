@@ -19,7 +19,8 @@ class Ask:
     ``tools`` are as chat completions say them; ``tool_choice`` is ``auto``, ``required`` or the name of the one that
     must be called; with ``one_call`` an answer is over with its first call. ``json_schema`` is what the answer is held
     to. ``thinking`` asks the template for reasoning or none. ``kept`` is what of the request is stored to be read
-    again; None where the caller wants nothing kept. Who asks ``detached`` does not wait for the answer.
+    again; None where the caller wants nothing kept. With ``no_store`` the answer's text goes too, soon after the end.
+    Who asks ``detached`` does not wait for the answer.
     """
 
     user_id: int | None
@@ -47,6 +48,7 @@ class Ask:
     thinking: bool | None = None
     kept: Mapping[str, Any] | None = None
     detached: bool = False
+    no_store: bool = False
 
     @property
     def must_call(self) -> bool:

@@ -110,6 +110,7 @@ def _new(owner: Owner, ask: Ask, prompt: Prompt) -> NewResponse:
         question=ask.question,
         parent_id=ask.parent_id,
         kept=ask.kept,
+        no_store=ask.no_store,
     )
 
 

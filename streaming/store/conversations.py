@@ -62,19 +62,20 @@ def page(user: User, before: str | None) -> tuple[list[Conversation], str | None
 
 def create(user: User, title: str = "") -> Conversation:
     """A new, empty conversation."""
-    return Conversation.objects.create(user=user, title=title)
+    return Conversation.objects.create(user=user, title=title, title_by=Conversation.TitleBy.USER if title else "")
 
 
-def rename(user: User, conversation_id: str, title: str) -> Conversation:
-    """Set the title; the place in the list stays."""
-    conversation = get(user, conversation_id)
-    conversation.title = title
-    Conversation.objects.filter(id=conversation.id).update(title=title)
-    return conversation
+def change(user: User, conversation_id: str, title: str | None, pinned: bool | None) -> Conversation:
+    """Set what is not None; the place in the list stays."""
+    changes: dict[str, Any] = {} if pinned is None else {"pinned": pinned}
+    if title is not None:
+        changes |= {"title": title, "title_by": Conversation.TitleBy.USER, "title_due_at": None}
+    Conversation.objects.filter(id=get(user, conversation_id).id).update(**changes)
+    return get(user, conversation_id)
 
 
 def delete(user: User, conversation_id: str) -> None:
-    """Remove the conversation with its messages, responses and their logs."""
+    """Remove the conversation and its messages, and erase its responses."""
     conversation = get(user, conversation_id)
     with transaction.atomic():
         conversation.delete()

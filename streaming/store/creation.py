@@ -54,6 +54,7 @@ class NewResponse:
     question: str | None = None
     parent_id: str | None = None
     kept: Mapping[str, Any] | None = None
+    no_store: bool = False
 
     @property
     def is_one_row(self) -> bool:
@@ -123,7 +124,11 @@ def _answer_message(new: NewResponse, conversation_id: str) -> Message:
         parent_id = Message.objects.create(
             conversation_id=conversation_id, parent_id=parent_id, role=Message.Role.USER, text=new.question
         ).id
-        conversation.filter(title="").update(title=" ".join(new.question.split())[:TITLE_CHARS])
+        conversation.filter(title="").update(
+            title=" ".join(new.question.split())[:TITLE_CHARS],
+            title_by=Conversation.TitleBy.QUESTION,
+            title_due_at=timezone.now(),
+        )
     return Message.objects.create(conversation_id=conversation_id, parent_id=parent_id, role=Message.Role.ASSISTANT)
 
 
@@ -168,4 +173,5 @@ def _asked_fields(new: NewResponse) -> dict[str, Any]:
         "model": new.model,
         "policy": new.policy,
         "request": dict(new.request),
+        "no_store": new.no_store,
     }

@@ -66,7 +66,7 @@ def holds(response_id: str, seq: int) -> bool:
 
 def is_readable(response_id: str) -> bool:
     """Whether there is such a response, and its log unless that has yet to grow: not deleted, not expired."""
-    rows = Response.objects.filter(id=response_id).values_list("end_state", "last_seq")
+    rows = Response.objects.filter(id=response_id, erased_at__isnull=True).values_list("end_state", "last_seq")
     response = rows.first()
     return response is not None and (response[0] is None or holds(response_id, response[1]))
 

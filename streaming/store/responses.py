@@ -105,21 +105,17 @@ def request_stop(response_id: str, reason: str) -> None:
     )
 
 
-def delete(response_id: str) -> None:
-    """Remove a response with its log and its input."""
-    Response.objects.filter(id=response_id).delete()
-
-
 def has_ended(response_id: str) -> bool:
     """Whether the end is stored, or the response gone."""
     return not Response.objects.filter(id=response_id, end_state__isnull=True).exists()
 
 
 def get(response_id: str, user_id: int) -> Response | None:
-    """The user's response, or None for an unknown one and for somebody else's alike."""
+    """The user's response, or None for an unknown one, an erased one and somebody else's alike."""
     if not ID_FORMAT.fullmatch(response_id):
         return None
-    return Response.objects.select_related("message").filter(id=response_id, user_id=user_id).first()
+    rows = Response.objects.select_related("message").filter(erased_at__isnull=True)
+    return rows.filter(id=response_id, user_id=user_id).first()
 
 
 def is_of_epoch(response_id: str, epoch: int) -> bool:

@@ -102,7 +102,7 @@ def test_an_answer_without_events_has_no_text_and_no_place_to_go_on(page1, conve
 
 def test_the_list_names_the_running_answer(page1, conversation1):
     (row,) = page1.get("/api/conversations").json()["data"]
-    assert set(row) == {"id", "title", "model", "updated_at", "running"}
+    assert set(row) == {"id", "title", "model", "updated_at", "pinned", "running"}
     assert row["running"] == conversation1.live.id
 
 
@@ -125,7 +125,7 @@ def test_a_title_that_does_not_fit_changes_nothing(page1, conversation1, body):
     assert Conversation.objects.get().title == "Lighthouses"
 
 
-def test_removing_a_conversation_stops_its_answer_first_and_leaves_nothing(page1, conversation1, monkeypatch):
+def test_removing_a_conversation_stops_its_answer_first_and_leaves_no_text(page1, conversation1, monkeypatch):
     stopped = []
 
     async def stop(response_id, user_id):
@@ -134,8 +134,10 @@ def test_removing_a_conversation_stops_its_answer_first_and_leaves_nothing(page1
     monkeypatch.setattr(api, "_stop_running", stop)
     assert page1.delete(f"/api/conversations/{conversation1.id}").status_code == 204
     assert stopped == [(conversation1.live.id, True)]
-    for table in (Conversation, Message, Response, ResponseEvent):
-        assert not table.objects.exists()
+    assert not Conversation.objects.exists()
+    assert not Message.objects.exists()
+    assert set(Response.objects.values_list("output_text", "conversation")) == {("", None)}
+    assert not ResponseEvent.objects.exclude(kind="ended").exists()
 
 
 def test_paging_shows_each_conversation_once_also_when_times_are_equal(page1, u1):
@@ -177,3 +179,13 @@ def test_messages_made_in_the_same_millisecond_keep_their_order(u1):
     Message.objects.bulk_create(made)
     ids = [message.id for message in made]
     assert [turn.message.id for turn in store.turns(conversation)] == ids
+
+
+def test_a_conversation_is_pinned_without_a_change_of_its_title(page1, page2, conversation1):
+    path = f"/api/conversations/{conversation1.id}"
+    pinned = page1.patch(path, {"pinned": True}, content_type="application/json").json()
+    assert (pinned["pinned"], pinned["title"]) == (True, "Lighthouses")
+    renamed = page1.patch(path, {"title": "Beacons"}, content_type="application/json").json()
+    assert (renamed["pinned"], renamed["title"]) == (True, "Beacons")
+    assert page1.patch(path, {}, content_type="application/json").status_code == 400
+    assert page2.patch(path, {"pinned": False}, content_type="application/json").status_code == 404

@@ -1,0 +1,130 @@
+"""Owns taking people's words away while what was used stays counted. Does not decide whose words, nor when.
+
+Whatever deletes a user or a conversation, be it a shell, erases with it: see the receivers at the end.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
+from django.utils import timezone
+
+from streaming.models import Conversation, Response, ResponseEvent, ResponseInput
+from streaming.protocol.end_state import STOPPED, decide
+from streaming.protocol.events import ENDED
+
+from . import orphans
+from .threads import impatient
+
+#: The columns of a response that can hold somebody's words, or what words can be had from; as they are without any.
+WORDS: dict[str, Any] = {
+    "request": {},
+    "prompt_ids": None,
+    "idempotency_key": None,
+    "request_sha256": "",
+    "error_message": "",
+    "output_text": "",
+    "reasoning_text": "",
+    "remains": None,
+}
+DELETED = decide(None, STOPPED, "deleted")
+BATCH = 200
+TRUNCATE_TRIES = 40
+TRUNCATE_PAUSE_S = 0.05
+
+
+def erase(responses: QuerySet[Response]) -> int:
+    """Leave of these only numbers: nobody finds them by id or key any more. Returns how many there were.
+
+    One that has not ended is ended; whoever runs it meets that end at its next commit, and stops.
+    """
+    with transaction.atomic():
+        for unended in responses.filter(end_state__isnull=True).order_by("id"):
+            orphans.end_orphan(unended, DELETED)
+        ids = list(responses.filter(erased_at__isnull=True).order_by("id").values_list("id", flat=True))
+        for some in _batches(ids):
+            _erase(some)
+    return len(ids)
+
+
+def _erase(ids: Sequence[str]) -> None:
+    # The rows first: who folds their logs at the same time holds them.
+    Response.objects.filter(id__in=ids).update(erased_at=timezone.now(), **WORDS)
+    ResponseInput.objects.filter(response_id__in=ids).delete()
+    events = ResponseEvent.objects.filter(response_id__in=ids)
+    events.exclude(kind=ENDED).delete()
+    # The end stays in its place: it is what refuses a late writer.
+    by_end: dict[str | None, list[str]] = defaultdict(list)
+    for response_id, end_state in Response.objects.filter(id__in=ids).values_list("id", "end_state"):
+        by_end[end_state].append(response_id)
+    for end_state, ended in by_end.items():
+        events.filter(response_id__in=ended).update(payload={"end_state": end_state}, token_ids=None)
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
+
+
+def erase_unstored(ended_before: datetime) -> int:
+    """Erase what was not to be stored and has ended: answers of the API; of the page, whole conversations.
+
+    A conversation waits for the end of its newest answer. Returns how many responses and conversations went.
+    """
+    due = Response.objects.filter(no_store=True, erased_at__isnull=True, ended_at__lt=ended_before)
+    later = Response.objects.filter(conversation=OuterRef("pk")).exclude(ended_at__lt=ended_before)
+    threads = due.filter(conversation__isnull=False).values("conversation")
+    gone = delete_conversations(Conversation.objects.filter(~Exists(later), id__in=threads))
+    return gone + erase(due.filter(conversation__isnull=True))
+
+
+def delete_conversations(conversations: QuerySet[Conversation]) -> int:
+    """Remove conversations with all that was said in them, each in a transaction of its own. Returns how many."""
+    ids = list(conversations.order_by("id").values_list("id", flat=True)[:BATCH])
+    for conversation_id in ids:
+        with transaction.atomic():
+            Conversation.objects.filter(id=conversation_id).delete()
+    return len(ids)
+
+
+def idle_conversations(since: datetime) -> QuerySet[Conversation]:
+    """Those that nobody has pinned or added to since, and where nothing runs."""
+    unended = Response.objects.filter(conversation=OuterRef("pk"), end_state__isnull=True)
+    return Conversation.objects.filter(~Exists(unended), pinned=False, updated_at__lt=since)
+
+
+def forget_on_disk() -> None:
+    """SQLite: what was erased leaves the file of changes (WAL) too, unless somebody reads an old state just now."""
+    if connection.vendor != "sqlite":
+        return
+    for _ in range(TRUNCATE_TRIES):
+        # Who waits for it keeps everybody else waiting: rather come back.
+        with impatient(), connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if not cursor.fetchone()[0]:
+                return
+        time.sleep(TRUNCATE_PAUSE_S)
+
+
+@receiver(pre_delete, sender=User)
+def _erase_with_its_user(instance: User, **_: Any) -> None:
+    _let_nobody_add_to(User.objects.filter(pk=instance.pk))
+    erase(Response.objects.filter(user=instance))
+
+
+@receiver(pre_delete, sender=Conversation)
+def _erase_with_its_conversation(instance: Conversation, **_: Any) -> None:
+    _let_nobody_add_to(Conversation.objects.filter(pk=instance.pk))
+    erase(Response.objects.filter(conversation=instance))
+
+
+def _let_nobody_add_to(row: QuerySet[Any]) -> None:
+    """A response that is stored a moment later must find nothing to belong to, one stored a moment ago be seen."""
+    list(row.select_for_update())

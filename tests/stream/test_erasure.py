@@ -1,0 +1,159 @@
+"""What is deleted, or was not to be stored, leaves numbers and no words; in the database's very file too."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection, models
+from django.utils import timezone
+
+from streaming.models import Conversation, Message, Response, ResponseEvent, ResponseInput
+from streaming.protocol.end_state import COMPLETED, End
+from streaming.protocol.events import ENDED, REASONING, STARTED, TEXT, TOOL_CALL, Event
+from streaming.store import conversations, erasure, log, responses, threads
+from streaming.store.packing import pack_prompt
+from streaming.store.responses import Ending
+from streaming.tasks.retention import erase_unstored, expire
+from tests.stream.conftest import DEADLINE_S, until_stored
+
+MARKER = "Xylophone-Quaternion-7391"
+TOKENS = (10_007, 20_011, 30_013)
+#: Columns that can hold text, of which all values are ours. A model's name is that of an engine, or empty.
+OURS = {
+    "id", "attempts", "purpose", "dialect", "model", "policy", "state", "owner", "stop_reason", "end_state",
+    "end_reason", "finish_reason", "error_code",
+}  # fmt: skip
+
+
+def test_every_column_that_can_hold_words_is_one_that_erasure_knows():
+    kinds = (models.CharField, models.TextField, models.JSONField, models.BinaryField)
+    columns = {f.attname for f in Response._meta.concrete_fields if isinstance(f, kinds) and not f.is_relation}
+    assert columns - OURS == erasure.WORDS.keys()
+
+
+def said(user, conversation=None, ended=True, **fields):
+    """A response with the marker wherever somebody's words can be."""
+    kinds = (REASONING, TEXT, TOOL_CALL)
+    payload = {"text": MARKER, "arguments": MARKER, "index": 0, "complete": True}
+    message = None
+    if conversation:
+        question = Message.objects.create(conversation=conversation, role="user", text=MARKER)
+        message = Message.objects.create(conversation=conversation, role="assistant", parent=question)
+    response = Response.objects.create(
+        user=user, conversation=conversation, message=message, purpose="chat" if conversation else "api",
+        dialect="openai_chat", model="m", policy="abort", request={"stop": [MARKER]}, prompt_ids=pack_prompt(TOKENS),
+        idempotency_key=f"{MARKER}-{Response.objects.count()}", request_sha256="f" * 64, owner="web_x", **fields,
+    )  # fmt: skip
+    if not conversation:
+        ResponseInput.objects.create(response=response, items=[MARKER], turns=[MARKER], asked={"instructions": MARKER})
+    events = [Event(1, 1, STARTED, {}), *(Event(n, 1, kind, payload, TOKENS, 3) for n, kind in enumerate(kinds, 2))]
+    log.insert((response.id, event) for event in events)
+    if ended:
+        end = End(COMPLETED, "stop", "stop")
+        figures = {"generated_tokens": 9, "sent_tokens": 9, "delivered_tokens": 9, "output_text": MARKER}
+        log.insert([(response.id, Event(5, 1, ENDED, end.to_payload({}, None, MARKER), TOKENS, 3))])
+        responses.end(response.id, 1, 5, Ending(end, figures))
+        Response.objects.filter(id=response.id).update(reasoning_text=MARKER, error_message=MARKER, remains=[MARKER])
+    return response
+
+
+def on_disk() -> bytes:
+    erasure.forget_on_disk()
+    name = str(connection.settings_dict["NAME"])
+    return b"".join(path.read_bytes() for path in map(Path, (name, f"{name}-wal")) if path.exists())
+
+
+def traces(data: bytes) -> list[bytes]:
+    ids = log.pack_ids(TOKENS)
+    return [trace for trace in (MARKER.encode(), ids, pack_prompt(TOKENS)) if trace in data]
+
+
+def everything_is_gone() -> None:
+    if connection.vendor == "sqlite":
+        assert traces(on_disk()) == []
+    for row in Response.objects.all():
+        assert {name: getattr(row, name) for name in erasure.WORDS} == erasure.WORDS
+        assert row.state == "ended"
+    assert set(ResponseEvent.objects.values_list("kind", flat=True)) <= {ENDED}
+    assert MARKER not in str(list(ResponseEvent.objects.values_list("payload", "token_ids")))
+    assert not ResponseInput.objects.exists()
+
+
+def test_a_user_goes_with_every_word_and_the_numbers_stay(user):
+    conversation = Conversation.objects.create(user=user, title=MARKER)
+    said(user, conversation)
+    said(user)
+    said(user, conversation, ended=False)
+    if connection.vendor == "sqlite":
+        assert len(traces(on_disk())) == 3
+    user.delete()
+    everything_is_gone()
+    assert not Conversation.objects.exists()
+    assert not Message.objects.exists()
+    assert sorted(Response.objects.values_list("user", "end_state", "generated_tokens")) == [
+        (None, "cancelled", 9), (None, "completed", 9), (None, "completed", 9),
+    ]  # fmt: skip
+
+
+def test_a_conversation_goes_with_its_words_and_with_no_others(user):
+    conversation = Conversation.objects.create(user=user, title=MARKER)
+    gone, other = said(user, conversation), said(user)
+    conversations.delete(user, conversation.id)
+    assert responses.get(gone.id, user.pk) is None
+    assert responses.get(other.id, user.pk).output_text == MARKER
+    erasure.erase(Response.objects.filter(id=other.id))
+    assert (responses.get(other.id, user.pk), responses.by_key(user.pk, other.idempotency_key)) == (None, None)
+    everything_is_gone()
+    assert erasure.erase(Response.objects.all()) == 0
+
+
+async def test_an_answer_that_is_deleted_while_it_runs_stops_the_engine_and_writes_nothing_more(bench, engine):
+    conversation = await threads.run(Conversation.objects.create, user=bench.user)
+    outputs = {"outputs": [{"text": f"{MARKER} "}], "repeat": 10_000, "delay_s": 0.005}
+    response, tail = await bench.ask(outputs, conversation_id=conversation.id, question="?")
+    await until_stored(tail, lambda tail: tail.last_seq > 5)
+    await threads.write(conversations.delete, bench.user, conversation.id)
+    async with asyncio.timeout(DEADLINE_S):
+        await bench.owner.ended(response.id)
+        await engine.until(lambda engine: not engine.running.total())
+    stored = await bench.row(response)
+    assert (stored.end_state, stored.end_reason, stored.output_text) == ("cancelled", "deleted", "")
+    assert stored.generated_tokens > 0
+    await threads.run(everything_is_gone)
+
+
+@pytest.fixture
+def _at_once(settings):
+    settings.NO_STORE_KEEP_S = 0
+    settings.PAGE_STORE = False
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_what_is_not_to_be_stored_goes_after_its_end_and_not_before(user):
+    conversation, waiting = (Conversation.objects.create(user=user, title=MARKER) for _ in range(2))
+    Conversation.objects.create(user=user, title=MARKER)
+    said(user, conversation, no_store=True)
+    said(user, no_store=True)
+    said(user, waiting, no_store=True)
+    running = said(user, waiting, ended=False, no_store=True)
+    assert erase_unstored() == 3
+    assert [one.title for one in Conversation.objects.all()] == [MARKER]
+    assert Response.objects.filter(erased_at=None).count() == 2
+    Response.objects.filter(id=running.id).update(state="ended", end_state="completed", ended_at=timezone.now())
+    assert [erase_unstored(), erase_unstored()] == [1, 0]
+    assert not Conversation.objects.exists()
+    everything_is_gone()
+
+
+def test_conversations_go_after_their_time_but_for_pinned_and_running_ones(user, settings):
+    idle, pinned, running, fresh = (Conversation.objects.create(user=user, pinned=n == 1) for n in range(4))
+    for conversation in (idle, pinned, fresh):
+        said(user, conversation)
+    said(user, running, ended=False)
+    old = timezone.now() - timedelta(days=8)
+    Conversation.objects.exclude(id=fresh.id).update(updated_at=old)
+    assert expire() == 0
+    settings.CONVERSATION_TTL_DAYS = 7
+    assert [expire(), expire()] == [1, 0]
+    assert set(Conversation.objects.all()) == {pinned, running, fresh}
