@@ -12,6 +12,7 @@ from deploy.setup.places import PYTHON, ROOT, VENV
 
 REQUIREMENTS = {
     "run": ("requirements.txt",),
+    "model": ("requirements.txt",),
     "bench": ("requirements.txt", "requirements-dev.txt"),
     "bench-page": ("requirements.txt", "requirements-dev.txt"),
     "check": ("requirements.txt", "requirements-dev.txt"),
@@ -62,6 +63,7 @@ def _carry_out(command: str, args: Sequence[str]) -> int:
     from deploy.setup import core, suites
 
     commands = {
+        "model": suites.demo_model_only,
         "test": suites.test,
         "bench": suites.bench,
         "bench-page": suites.bench_page,

@@ -43,6 +43,13 @@ def _become(module: str, args: Sequence[str]) -> NoReturn:
     os.execve(PYTHON, [str(PYTHON), "-m", module, *args], os.environ | env)
 
 
+def demo_model_only(args: Sequence[str]) -> int:
+    """The demo model with its tokenizer, and nothing else: deploy/Dockerfile needs no more."""
+    model.ensure(demo_model())
+    tokenizer.ensure(demo_model())
+    return 0
+
+
 def _set_up() -> dict[str, str]:
     with locks.waiting_lock(ROOT, "its own set-up"):
         model.ensure(demo_model())
