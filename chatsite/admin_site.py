@@ -18,7 +18,8 @@ class ChatAdminSite(AdminSite):
 
         return [*pages.urls(self), *super().get_urls()]
 
-    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         from streaming.admin import pages
 
-        return {**super().each_context(request), "chat_pages": pages.of(request)}
+        listed: list[Any] = super().get_app_list(request, app_label)
+        return listed if app_label else [*pages.menu(request), *listed]

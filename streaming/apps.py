@@ -5,6 +5,7 @@ from django.apps import AppConfig
 
 class StreamingConfig(AppConfig):
     name = "streaming"
+    verbose_name = "Chat"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

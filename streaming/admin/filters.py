@@ -49,15 +49,15 @@ class EqualsFilter(admin.SimpleListFilter):
 
 
 class ReasonFilter(EqualsFilter):
-    """Why it ended: the reasons of the chosen end state, or all."""
+    """Why it ended: the reasons of the chosen end state; without one only what an address names is shown."""
 
     title = "reason"
     parameter_name = column = "end_reason"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
-        chosen = request.GET.get("end_state", "")
-        groups = [REASONS[chosen]] if chosen in REASONS else REASONS.values()
-        return [(reason, reason) for reasons in groups for reason in reasons]
+        asked = request.GET.get(self.parameter_name, "")
+        reasons = REASONS.get(request.GET.get("end_state", ""), (asked,) if asked else ())
+        return [(reason, reason) for reason in reasons]
 
 
 class PurposeFilter(EqualsFilter):

@@ -1,12 +1,17 @@
-"""Owns which pages the admin has beside its tables: their addresses and who finds them in the menu. Draws none."""
+"""Owns which pages the admin has beside its tables: their addresses, who may see them, the menu. Draws none."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest
-from django.urls import reverse
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.urls import path, reverse
 
+from . import dashboard, exports
+
+#: Whoever may see responses may see figures of them.
 PERMISSION = "streaming.view_response"
 
 
@@ -16,7 +21,6 @@ class Page:
 
     title: str
     name: str
-    says: str
 
     @property
     def link(self) -> str:
@@ -24,15 +28,34 @@ class Page:
         return reverse(f"admin:{self.name}")
 
 
-PAGES: tuple[Page, ...] = ()
+PAGES = (Page("Usage", "chat_usage"),)
 
 
-def of(request: HttpRequest) -> list[Page]:
-    """The pages that whoever asks may see."""
-    user: Any = getattr(request, "user", None)
-    return list(PAGES) if user and user.is_active and user.is_staff and user.has_perm(PERMISSION) else []
+def menu(request: HttpRequest) -> list[dict[str, Any]]:
+    """The pages that whoever asks may see, as Django's menu takes tables of an app."""
+    user: Any = request.user
+    if not user.has_perm(PERMISSION):
+        return []
+    lines = [
+        {"name": page.title, "object_name": page.name, "admin_url": page.link, "add_url": None, "view_only": True}
+        for page in PAGES
+    ]
+    first = PAGES[0].link
+    return [{"name": "Overview", "app_label": "overview", "app_url": first, "has_module_perms": True, "models": lines}]
 
 
 def urls(site: AdminSite) -> list[Any]:
     """Their routes, for the site's."""
-    return []
+
+    def guarded(view: Callable[..., HttpResponse]) -> Any:
+        def inner(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not request.user.has_perm(PERMISSION):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        return site.admin_view(inner)
+
+    return [
+        path("usage/", guarded(lambda request: dashboard.view(site, request)), name="chat_usage"),
+        path("usage/export.<str:kind>", guarded(exports.view), name="chat_usage_export"),
+    ]

@@ -51,10 +51,7 @@ LISTED = [
 class ResponseAdmin(ReadOnlyAdmin):
     """All answers, refused ones too."""
 
-    list_display = [
-        "id", "created", "who", "key", "model", "served_by", "purpose", "end", "prompt", "generated", "wasted", "ttft",
-        "itl", "duration",
-    ]  # fmt: skip
+    list_display = ["response", "who", "served_by", "end", "prompt", "generated", "wasted", "ttft", "itl", "duration"]
     list_filter = [
         filters.TimeFilter,
         filters.EndStateFilter,
@@ -96,7 +93,7 @@ class ResponseAdmin(ReadOnlyAdmin):
         return [path("<path:object_id>/replay/", replay, name="streaming_response_replay"), *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        text = [("Text", {"fields": TEXT})] if shows_text(request) else []
+        text = [("Text", {"fields": TEXT, "classes": ["collapse"]})] if shows_text(request) else []
         return [
             *text,
             ("Attempts", {"fields": ["attempts_made"]}),
@@ -105,8 +102,8 @@ class ResponseAdmin(ReadOnlyAdmin):
             ("Times", {"fields": [*TIMES, *INTERVALS]}),
             ("Stop", {"fields": STOP}),
             ("Tokens", {"fields": [*TOKENS, "wasted_tokens", "usage_estimated"]}),
-            ("Request", {"fields": ["request_json"]}),
-            ("Event log", {"fields": ["event_log_with_text" if text else "event_log"]}),
+            ("Request", {"fields": ["request_json"], "classes": ["collapse"]}),
+            ("Event log", {"fields": ["event_log_with_text" if text else "event_log"], "classes": ["collapse"]}),
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -135,33 +132,28 @@ class ResponseAdmin(ReadOnlyAdmin):
         rows = response.events.order_by("seq").values_list("at_ms", "payload")[:EVENTS_MAX]
         return JsonResponse({"events": said(rows)})
 
-    @admin.display(description="created (UTC)", ordering="created_at")
-    def created(self, response: Response) -> str:
-        """When, to the second."""
-        return response.created_at.strftime("%Y-%m-%d %H:%M:%S")
+    @admin.display(description="response, created (UTC)", ordering="created_at")
+    def response(self, response: Response) -> SafeString:
+        """Its id and when it came, to the second."""
+        return _two(response.id, f"{response.created_at:%Y-%m-%d %H:%M:%S}")
 
-    @admin.display(description="user")
-    def who(self, response: Response) -> str:
+    @admin.display(description="user, key or purpose")
+    def who(self, response: Response) -> SafeString:
         """Whose it is, without a link: a list must not ask who may see users."""
-        return response.user.username if response.user else "–"
+        how = f"{response.api_key.prefix}…" if response.api_key else response.purpose
+        return _two(response.user.username if response.user else "–", how)
 
-    @admin.display(description="key")
-    def key(self, response: Response) -> str:
-        """The key that asked."""
-        return response.api_key.prefix if response.api_key else "–"
-
-    @admin.display(description="engine")
-    def served_by(self, response: Response) -> str:
-        """Which engine served it."""
-        return response.engine.name if response.engine else "–"
+    @admin.display(description="model, engine")
+    def served_by(self, response: Response) -> SafeString:
+        """What was asked and what answered."""
+        return _two(response.model, response.engine.name if response.engine else "–")
 
     @admin.display(description="end")
     def end(self, response: Response) -> SafeString:
         """What became of it and why; what has not ended says so."""
         state = response.end_state or response.state
-        return format_html(
-            '<span class="state {}">{}</span> <span class="quiet">{}</span>', state, state, response.end_reason
-        )
+        shown = '<span class="state {}">{}</span><br><span class="quiet">{}</span>'
+        return format_html(shown, state, state, response.end_reason or "–")
 
     @admin.display(description="prompt")
     def prompt(self, response: Response) -> int | str:
@@ -219,6 +211,11 @@ class ResponseAdmin(ReadOnlyAdmin):
 def shows_text(request: HttpRequest) -> bool:
     """Whether a page shows what was said: where the setting allows it, and only when asked to."""
     return bool(settings.ADMIN_SHOWS_TEXT) and "text" in request.GET
+
+
+def _two(first: str, second: str) -> SafeString:
+    """Two lines of a cell."""
+    return format_html('{}<br><span class="quiet">{}</span>', first, second)
 
 
 def _ms(value: float | None) -> str:

@@ -71,7 +71,8 @@ def percentile(buckets: Mapping[int, int], share: float) -> float | None:
     """The value in milliseconds below which that share of the counted lies; None of nothing."""
     left = share * sum(buckets.values())
     for bucket in sorted(buckets):
-        left -= buckets[bucket]
-        if left <= 0:
-            return math.exp((bucket + 0.5) / SCALE)
+        count = buckets[bucket]
+        if count and left <= count:
+            return math.exp((bucket + left / count) / SCALE)
+        left -= count
     return None

@@ -30,6 +30,8 @@ PURPOSES = (("chat", 52), ("api", 40), ("title", 6), ("batch", 2))
 HOURS = tuple(0.25 + math.exp(-(((hour - 14) / 4.5) ** 2)) for hour in range(24))
 WEEKEND = 0.45
 MAX_TOKENS = 4096
+#: From the engine's proof to the stored end.
+STORING_MS = 6
 #: The afternoon, so many days ago, on which one engine broke.
 INCIDENT_DAYS_AGO = 5
 INCIDENT_HOURS = (13, 14, 15)
@@ -146,7 +148,7 @@ class Answers:
         took_ms = ttft_ms + gap_ms * made + (30_000 if reason == "idle" else 0)
         course["ended_at"] = at + timedelta(milliseconds=took_ms)
         if "stop_ms" in more:
-            course["stop_requested_at"] = course["ended_at"] - timedelta(milliseconds=more["stop_ms"])
+            course["stop_requested_at"] = course["ended_at"] - timedelta(milliseconds=more["stop_ms"] + STORING_MS)
         course["ttft_ms"] = round(ttft_ms, 2) if delivered else None
         if made > 2:
             course["itl_p50_ms"] = round(gap_ms, 2)

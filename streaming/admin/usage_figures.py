@@ -1,0 +1,178 @@
+"""Owns what the usage dashboard knows: rollups up to yesterday, and today's responses themselves. Draws nothing."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Sum
+from django.utils import timezone
+
+from streaming.models import ApiKey, DailyHistogram, DailyUsage, Engine
+from streaming.store import histograms, usage
+from streaming.store.histograms import percentile
+
+DAY = timedelta(days=1)
+DAYS_MAX = 366
+#: What figures can be grouped by, and the rollups' column of it.
+GROUPS = {
+    "end_state": "end_state", "model": "model", "purpose": "purpose", "engine": "engine_id", "user": "user_id",
+    "key": "api_key_id",
+}  # fmt: skip
+NOT_ENDED = "not ended"
+GONE = "deleted"
+
+
+@dataclass(slots=True)
+class Sums:
+    """Responses and their tokens."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    generated_tokens: int = 0
+    completion_tokens: int = 0
+    delivered_tokens: int = 0
+    wasted_tokens: int = 0
+
+    def add(self, other: "Sums") -> None:
+        """Add another's to these."""
+        for name in NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+NAMES = tuple(field.name for field in fields(Sums))
+Days = dict[date, dict[Any, Sums]]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days (UTC), both ends included, and the model that is looked at, or all."""
+
+    first: date
+    last: date
+    model: str = ""
+
+    @property
+    def days(self) -> list[date]:
+        """Every day of it."""
+        return [self.first + n * DAY for n in range((self.last - self.first).days + 1)]
+
+
+def today() -> date:
+    """The day it is, as rollups count days."""
+    return timezone.now().astimezone(UTC).date()
+
+
+def span_of(query: Mapping[str, str]) -> Span:
+    """The days that an address names: ``days`` back from today, or ``since`` and ``until``. Nonsense is 30 days."""
+    now = today()
+    first, last = (_date(query.get(name, "")) for name in ("since", "until"))
+    days = query.get("days", "")
+    if first is None:
+        back = int(days) if days.isdecimal() and 0 < int(days[:4]) <= DAYS_MAX else 30
+        first = now - (back - 1) * DAY
+    last = min(last or now, now)
+    first = max(min(first, last), last - (DAYS_MAX - 1) * DAY)
+    return Span(first, last, query.get("model", "")[:200])
+
+
+def _date(value: str) -> date | None:
+    try:
+        return datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC).date()
+    except ValueError:
+        return None
+
+
+class Figures:
+    """The figures of a span; each is read once, when it is first asked for."""
+
+    def __init__(self, span: Span):
+        self.span = span
+
+    @cached_property
+    def _today(self) -> list[DailyUsage]:
+        """Today's, from the responses: the rollups are minutes behind."""
+        rows = usage.of_day(self.span.last) if self.span.last == today() else []
+        return [row for row in rows if self.span.model in ("", row.model)]
+
+    @cached_property
+    def _today_counted(self) -> list[histograms.Row]:
+        rows = histograms.counted(self.span.last) if self.span.last == today() else []
+        return [row for row in rows if self.span.model in ("", row[0])]
+
+    def _stored(self, rows: Any) -> Any:
+        rows = rows.filter(day__gte=self.span.first, day__lte=self.span.last).exclude(day=today())
+        return rows.filter(model=self.span.model) if self.span.model else rows
+
+    def by_day(self, group: str) -> Days:
+        """Sums by day and the value of a group, which is an id for users, keys and engines."""
+        column = GROUPS[group]
+        rows = self._stored(DailyUsage.objects.order_by()).values_list("day", column)
+        days: Days = {day: defaultdict(Sums) for day in self.span.days}
+        for day, value, *sums in rows.annotate(**{f"n_{name}": Sum(name) for name in NAMES}):
+            days[day][value] = Sums(*sums)
+        for row in self._today:
+            days[row.day][getattr(row, column)].add(Sums(*(getattr(row, name) for name in NAMES)))
+        return days
+
+    def totals(self, group: str) -> dict[Any, Sums]:
+        """Sums by the value of a group, most tokens first."""
+        return summed(self.by_day(group))
+
+    def counts_by_day(self, figure: str) -> dict[date, dict[int, int]]:
+        """The histogram of a time, by day."""
+        rows = self._stored(DailyHistogram.objects.order_by()).filter(figure=figure)
+        days: dict[date, dict[int, int]] = {day: defaultdict(int) for day in self.span.days}
+        for day, bucket, count in rows.values_list("day", "bucket").annotate(n=Sum("count")):
+            days[day][bucket] += count
+        for _, name, _, bucket, count in self._today_counted:
+            if name == figure:
+                days[self.span.last][bucket] += count
+        return days
+
+    def counts_by_part(self, figure: str) -> dict[str, dict[int, int]]:
+        """The histogram of a figure, by what it is split by."""
+        rows = self._stored(DailyHistogram.objects.order_by()).filter(figure=figure)
+        parts: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        for part, bucket, count in rows.values_list("part", "bucket").annotate(n=Sum("count")):
+            parts[part][bucket] += count
+        for _, name, part, bucket, count in self._today_counted:
+            if name == figure:
+                parts[part][bucket] += count
+        return parts
+
+
+def summed(days: Days) -> dict[Any, Sums]:
+    """The days of each value put together, most tokens first."""
+    totals: dict[Any, Sums] = defaultdict(Sums)
+    for day in days.values():
+        for value, sums in day.items():
+            totals[value].add(sums)
+    order = sorted(totals.items(), key=lambda item: (-item[1].generated_tokens, -item[1].requests))
+    return dict(order)
+
+
+def percentiles(buckets: Mapping[int, int], shares: tuple[float, ...]) -> list[float | None]:
+    """Several percentiles of one histogram, in milliseconds."""
+    return [percentile(buckets, share) for share in shares]
+
+
+def names_of(group: str, values: list[Any]) -> dict[Any, str]:
+    """What people call the values of a group."""
+    ids = [value for value in values if value is not None]
+    found: dict[Any, str] = {}
+    if group == "user":
+        found = dict(User.objects.filter(id__in=ids).values_list("id", "username"))
+    elif group == "key":
+        rows = ApiKey.objects.filter(id__in=ids).values_list("id", "prefix", "name", "user__username")
+        found = {pk: f"{prefix}… {name} ({user})".replace("…  (", "… (") for pk, prefix, name, user in rows}
+    elif group == "engine":
+        found = dict(Engine.objects.filter(id__in=ids).values_list("id", "name"))
+    else:
+        return {value: value or NOT_ENDED for value in values}
+    nobody = {"user": "nobody", "key": "the page", "engine": "none"}[group]
+    return {value: nobody if value is None else found.get(value, GONE) for value in values}
