@@ -5,12 +5,13 @@ import { words } from './words';
 
 /** The shown path of the conversation. */
 export function asMarkdown(title: string, turns: readonly Turn[]): string {
-  const parts = turns.map((turn) => {
+  const whole = turns.filter((turn, index) => turn.role === 'user' || turns[index + 1]?.role !== 'assistant');
+  const parts = whole.map((turn) => {
     const answer = turn.run?.answer;
     if (!answer) return `## ${words.you}\n\n${turn.text}`;
     const calls = answer.steps.flatMap((step) => (step.kind === 'call' ? [`\n\n\`${step.name}\`: \`${step.text}\``] : []));
     const mark = isPartial(answer) ? `\n\n*${endMark(answer)}*` : '';
-    return `## ${words.assistant}\n\n${answer.text}${calls.join('')}${mark}`;
+    return `## ${words.assistant}\n\n${turn.wholeText}${calls.join('')}${mark}`;
   });
   return `# ${title}\n\n${parts.join('\n\n')}\n`;
 }

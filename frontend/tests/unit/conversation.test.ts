@@ -1,6 +1,7 @@
 // Laws of the message tree, the list and the drafts.
 import { beforeEach, expect, it } from 'vitest';
 
+import { asMarkdown } from '../../src/lib/export';
 import { dropDraft, keepDraft, readDraft, wipeDrafts } from '../../src/lib/state/drafts';
 import { groupByDay } from '../../src/lib/state/list.svelte';
 import { treeOf } from '../../src/lib/state/turns.svelte';
@@ -32,6 +33,22 @@ it('goes on from the stored text where a response still runs', () => {
   const root = treeOf([message('u1', null, 'user'), message('a1', 'u1', 'assistant', running)], new FakeEnv());
   const answer = root.path()[1]!.run!.answer;
   expect(answer).toMatchObject({ text: 'text of a1', sequence: 16 * 42, closed: false, responseId: 'resp_2', end: null });
+});
+
+it('takes an answer and what was written on from it as one answer to one question', () => {
+  const cut = { ...ENDED, end_state: 'cancelled', end_reason: 'user' };
+  const root = treeOf(
+    [message('u1', null, 'user'), message('a1', 'u1', 'assistant', cut), message('a2', 'a1', 'assistant', cut), message('a3', 'a2', 'assistant', ENDED)],
+    new FakeEnv(),
+  );
+  const [question, first, second, last] = root.path();
+  expect(last!.earlierParts).toEqual([first, second]);
+  expect(last!.wholeText).toBe('text of a1text of a2text of a3');
+  expect(last!.question).toBe(question);
+  expect([first!.earlierParts, question!.earlierParts]).toEqual([[], []]);
+  const markdown = asMarkdown('Title', root.path());
+  expect(markdown.match(/## Assistant/g)).toHaveLength(1);
+  expect(markdown).toContain('text of a1text of a2text of a3');
 });
 
 it('groups the list by day', () => {

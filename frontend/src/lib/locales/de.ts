@@ -105,6 +105,7 @@ export const de: Words = {
   log: 'Nachrichten',
   newAnswer: 'Neu antworten',
   retry: 'Wiederholen',
+  goOn: 'Weiterschreiben',
   editMessage: 'Nachricht ändern',
   copyAnswer: 'Antwort kopieren',
   copyMessage: 'Nachricht kopieren',

@@ -104,6 +104,7 @@ export const en = {
   log: 'Messages',
   newAnswer: 'Regenerate',
   retry: 'Retry',
+  goOn: 'Continue',
   editMessage: 'Edit message',
   copyAnswer: 'Copy answer',
   copyMessage: 'Copy message',

@@ -89,6 +89,11 @@ export function isPartial({ end }: Answer): boolean {
   return end !== null && (end.state !== 'completed' || CUT_SHORT.some((reason) => reason === end.reason));
 }
 
+/** True when a model can be asked for the rest: there is text, and nothing but its end is missing. */
+export function canGoOn(answer: Answer): boolean {
+  return answer.closed && answer.text !== '' && isPartial(answer) && answer.end?.reason !== 'content_filter';
+}
+
 export interface Card {
   title: string;
   detail: string;

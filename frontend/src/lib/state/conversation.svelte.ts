@@ -59,11 +59,17 @@ export class Conversation {
 
   /** A new answer in place of this one; the old one stays reachable as a branch, unless it never was stored. */
   async again(turn: Turn): Promise<void> {
-    const user = turn.parent;
+    if (turn.id === null) turn.parent?.remove(turn);
+    if (turn.id === null && turn.parent?.role === 'assistant') return this.goOn(turn.parent);
+    const user = turn.question;
     if (!user || user.role !== 'user') return;
-    if (turn.id === null) user.remove(turn);
     if (user.id !== null) await this.#answer(user, { regenerate: user.id });
     else await this.#answer(user, { text: user.text, ...below(user.parent!) });
+  }
+
+  /** The rest of an answer that was cut: what there is of it stays as it is. */
+  async goOn(turn: Turn): Promise<void> {
+    if (turn.id !== null) await this.#answer(turn, { continues: turn.id });
   }
 
   /** Takes a message that was never stored out again, so that it can be changed. */
@@ -91,7 +97,7 @@ export class Conversation {
     return this.root.all().flatMap((turn) => (turn.run && !turn.run.latest.closed ? [turn.run] : []));
   }
 
-  async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string }): Promise<void> {
+  async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
     const run = new Run(this.env, NEW_ANSWER);
     const turn = user.add(new Turn(user, 'assistant', '', run));
     const draftOf = this.id;

@@ -41,6 +41,24 @@ export class Turn {
     return turns;
   }
 
+  /** The turns that this answer was written on from: with it they are one answer. The oldest is first. */
+  get earlierParts(): Turn[] {
+    const parts: Turn[] = [];
+    if (this.role !== 'assistant') return parts;
+    for (let turn = this.parent; turn?.role === 'assistant'; turn = turn.parent) parts.unshift(turn);
+    return parts;
+  }
+
+  /** The message that is answered here. */
+  get question(): Turn | null {
+    return (this.earlierParts[0] ?? this).parent;
+  }
+
+  /** The text of the answer, its earlier parts included. */
+  get wholeText(): string {
+    return [...this.earlierParts, this].map((part) => part.run?.answer.text ?? '').join('');
+  }
+
   all(): Turn[] {
     return [this, ...this.children.flatMap((child) => child.all())];
   }
