@@ -1,6 +1,16 @@
 """Owns the two API roots: /v1 for keys, /api for the page. Holds no operation itself."""
 
-from . import anthropic_messages, chat_completions, conversations, created_responses, me, messages, responses, search
+from . import (
+    anthropic_messages,
+    chat_completions,
+    conversations,
+    created_responses,
+    diagnostics,
+    me,
+    messages,
+    responses,
+    search,
+)
 from .auth import BearerAuth, SessionAuth
 from .openapi import DocumentedAPI
 from .validation import StrictAPI
@@ -15,6 +25,7 @@ v1.add_router("", chat_completions.router)
 v1.add_router("", responses.v1_router)
 v1.add_router("", created_responses.router)
 v1.add_router("", anthropic_messages.router)
+v1.add_router("", diagnostics.router)
 
 # Routers with a session.
 page.add_router("", me.router)

@@ -1,0 +1,211 @@
+"""`manage.py probe` through real proxies: it names the hop that buffers, compresses or cuts, and finds ours clean."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from tests.child import ROOT
+from tests.e2e.nginx import OURS, Nginx
+from tests.e2e.reading import eventually
+from tests.e2e.site import Site
+
+#: Deaf to X-Accel-Buffering, and speaking HTTP/1.0 to us: with 1.1 it passes every chunk on even so.
+BUFFERS = """server { listen 80; location / {
+  proxy_pass http://127.0.0.1:8000; proxy_http_version 1.0;
+  proxy_buffering on; proxy_ignore_headers X-Accel-Buffering; proxy_read_timeout 60s; } }"""
+#: Compresses what it is asked to, by taking away what would tell it not to.
+PACKS = """server { listen 80; location / {
+  proxy_pass http://127.0.0.1:8000; proxy_http_version 1.1; proxy_set_header Connection "";
+  proxy_hide_header Content-Encoding; gzip on; gzip_types text/event-stream; gzip_min_length 1; gzip_proxied any;
+  proxy_read_timeout 60s; } }"""
+CUTS = "server { listen 80; location / { proxy_pass http://127.0.0.1:8000; proxy_read_timeout 60s; } }"
+#: As long as CUTS is made to wait for less.
+SILENCE_S = 7
+CUT_S = 5
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory, model_dir):
+    site = Site(tmp_path_factory.mktemp("probed"), model_dir)
+    site.manage("migrate", "-v", "0")
+    slow = '{"script": {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.02}}'
+    site.manage(
+        "add_engine", "--kind", "scripted", "--model", "slow", "--name", "slow", "--context", "10000", "--options", slow
+    )
+    site.key = site.manage("create_api_key", "operator")
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture(scope="module")
+def proxies(tmp_path_factory, probed):
+    """One of each, before the site."""
+    made = {}
+    for name, conf, timeout_s in (
+        ("buffers", BUFFERS, 60), ("packs", PACKS, 60), ("cuts", CUTS, CUT_S), ("ours", OURS, 60)
+    ):  # fmt: skip
+        made[name] = Nginx(tmp_path_factory.mktemp(name), probed, conf, timeout_s)
+    yield made
+    for nginx in made.values():
+        nginx.close()
+
+
+def probe(site: Site, *arguments: str, key: str | None = None) -> subprocess.CompletedProcess:
+    """Run the command as a person would, with no database in sight."""
+    env = {**site.env, "PROBE_API_KEY": site.key if key is None else key, "DATABASE_URL": "postgresql://127.0.0.1:1/no"}
+    command = [sys.executable, "manage.py", "probe", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=90)
+
+
+def kinds(hop: dict) -> list[tuple[str, bool]]:
+    return [(finding["kind"], finding["is_here"]) for finding in hop["findings"]]
+
+
+@pytest.fixture(scope="module")
+def seen(probed, proxies):
+    """All of them in one chain of addresses, read once."""
+    urls = [probed.url, *(proxies[name].url for name in ("ours", "cuts", "packs", "buffers"))]
+    return probe(probed, *urls, "--interval", "100", "--silence", str(SILENCE_S), "--json")
+
+
+def test_the_process_itself_and_our_own_nginx_stream_and_let_a_silence_pass(seen):
+    process, ours, *_ = json.loads(seen.stdout)["hops"]
+    for hop in (process, ours):
+        assert (hop["streams"], hop["came"], hop["silent_s"]) == (True, 20, SILENCE_S)
+        assert hop["lag_max_s"] < 0.1
+
+
+def test_a_hop_that_cuts_a_silence_is_named_with_its_seconds(seen):
+    cuts = json.loads(seen.stdout)["hops"][2]
+    assert kinds(cuts) == [("cut", True)]
+    assert abs(cuts["findings"][0]["seconds"] - CUT_S) < 1
+    assert re.match(r"cut here after \d\.\d s of silence: ", cuts["verdict"])
+
+
+def test_a_hop_that_compresses_is_named_though_its_events_still_come_in_time(seen):
+    packs = json.loads(seen.stdout)["hops"][3]
+    assert ("compressed", True) in kinds(packs)
+    assert packs["came"] == 20
+
+
+def test_a_hop_that_buffers_is_named_with_its_lump_and_for_how_long(seen):
+    buffers = json.loads(seen.stdout)["hops"][4]
+    found = {finding["kind"]: finding for finding in buffers["findings"]}
+    assert found["buffered"]["is_here"]
+    assert found["buffered"]["events"] == 20
+    assert found["buffered"]["seconds"] > 1.5
+
+
+def test_the_exit_code_says_that_a_hop_is_not_as_it_should_be_and_which(seen, probed, proxies):
+    assert seen.returncode == 1
+    assert "not as it should be: hop 3, hop 4, hop 5" in seen.stderr
+    good = probe(probed, probed.url, proxies["ours"].url, "--interval", "50", "--silence", "0")
+    assert good.returncode == 0, good.stderr
+    lines = good.stdout.splitlines()
+    assert len(lines) == 3
+    assert all(line.endswith("streaming") for line in lines[1:])
+
+
+def test_behind_a_hop_that_buffers_nobody_else_is_blamed(tmp_path_factory, probed, proxies):
+    class Inner:
+        port, env = proxies["buffers"].port, probed.env
+
+    outer = Nginx(tmp_path_factory.mktemp("outer"), Inner, CUTS, 60)
+    try:
+        urls = (probed.url, proxies["buffers"].url, outer.url)
+        seen = probe(probed, *urls, "--interval", "50", "--silence", "0", "--json")
+    finally:
+        outer.close()
+    assert [kinds(hop) for hop in json.loads(seen.stdout)["hops"]] == [[], [("buffered", True)], [("buffered", False)]]
+
+
+def test_the_check_list_is_proven_on_a_clean_chain_and_written_down(probed, proxies, tmp_path):
+    report = tmp_path / "report.md"
+    seen = probe(
+        probed,
+        probed.url,
+        proxies["ours"].url,
+        "--prove",
+        "--interval",
+        "50",
+        "--silence",
+        "0",
+        "--report",
+        str(report),
+    )
+    assert seen.returncode == 0, seen.stdout + seen.stderr
+    written = report.read_text()
+    for item in (
+        "trickles from the server", "trickles through", "a hop that buffers on purpose is detected",
+        "a disconnect stops the engine", "usage is captured", "an error in band arrives", "stop works",
+    ):  # fmt: skip
+        assert any(item in line and "| shown |" in line for line in written.splitlines()), item
+    assert "failed" not in written
+
+
+def test_what_could_not_be_tried_is_not_called_shown(probed):
+    seen = probe(probed, probed.url, "--prove", "--silence", "0", "--interval", "20", "--model", "no such model")
+    assert seen.returncode == 1
+    assert "not shown  stop works: status 404" in seen.stdout
+
+
+def test_an_address_where_nobody_is_and_one_of_somebody_else_are_broken_hops(probed):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        seen = probe(probed, f"http://127.0.0.1:{nobody.getsockname()[1]}", "--silence", "0")
+    assert (seen.returncode, "broken here after 0 of 20 events" in seen.stdout) == (1, True)
+    wrong = probe(probed, probed.url, "--silence", "0", key="sk-" + "x" * 43)
+    assert "status 401: this API key is not valid" in wrong.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ftp://x"], "must be http:// or https://"),
+        (["http://u:p@x"], "without user"),
+        (["http://[::1", "--silence", "0"], "must be http://"),
+        (["http://x", "--events", "1"], "from 2 to 500"),
+        (["http://x", "--silence", "nan"], "from 0 to 3590"),
+        (["http://x", "--ca-file", "/nowhere"], "no such file"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_one_line(probed, arguments, says):
+    seen = probe(probed, *arguments)
+    assert seen.returncode != 0
+    assert says in seen.stderr
+    assert "Traceback" not in seen.stderr
+
+
+def test_without_a_key_nothing_is_asked(probed):
+    seen = probe(probed, probed.url, key="")
+    assert "PROBE_API_KEY" in seen.stderr
+    assert httpx.get(f"{probed.url}/v1/diagnostics/stream").status_code == 401
+
+
+def test_the_diagnostic_stream_is_bounded_and_counted_and_ends_with_its_key(probed):
+    path = "/v1/diagnostics/stream"
+    with probed.api(probed.key) as api:
+        for wrong in ({"events": 501}, {"interval_ms": 9}, {"silence_s": 3601}, {"end": "x"}, {"silence_s": "nan"}):
+            refused = api.get(path, params=wrong)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request"), wrong
+            assert next(iter(wrong)) in refused.json()["error"]["message"]
+    mallory = probed.manage("create_api_key", "mallory")
+    with probed.api(mallory) as api:
+        opened = [api.stream("GET", path, params={"silence_s": 600, "events": 2}) for _ in range(16)]
+        answers = [stream.__enter__() for stream in opened]
+        assert {answer.status_code for answer in answers} == {200}
+        one_more = api.get(path)
+        assert (one_more.status_code, one_more.headers["Retry-After"]) == (429, "5")
+        probed.write("UPDATE streaming_apikey SET revoked_at = '2026-01-01 00:00:00' WHERE prefix = ?", mallory[:9])
+        for answer in answers:
+            assert b"stream_detached" in answer.read()
+        for stream in opened:
+            stream.__exit__(None, None, None)
+    with probed.api(probed.key) as api:
+        eventually(lambda: api.get(path, params={"events": 1}).status_code == 200)
