@@ -2,13 +2,12 @@
 
 from streaming import ownership
 
-from . import sockets
-from .standing import Standing
+from . import sockets, standing
 
 
 def start() -> None:
     """Begin to look for what no wake-up told; after the process has announced itself."""
-    ownership.current().run_beside(Standing(ownership.current().changes).run())
+    ownership.current().run_beside(standing.current().run())
 
 
 def stop() -> None:

@@ -17,8 +17,8 @@ from streaming.ownership.guards import Credential
 from streaming.ownership.stop import stop
 from streaming.store import responses, threads
 
-from . import sockets
-from .words import BAD_MESSAGE, FULL, RESTARTING, SIGNED_OUT, TOO_FAST, Allowance, BadMessage, StopAsked, parse
+from . import sockets, standing
+from .words import AWAY, BAD_MESSAGE, FULL, RESTARTING, SIGNED_OUT, TOO_FAST, Allowance, BadMessage, StopAsked, parse
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ class Me(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
         elif sockets.current().leaving:
             self.send_away()
         else:
-            self._enter(self.scope["user"].pk)
+            await self._enter(self.scope["user"].pk)
 
-    def _enter(self, user_id: int) -> None:
+    async def _enter(self, user_id: int) -> None:
         self._user_id = user_id
         try:
             self._closing.enter_context(sockets.current().place(user_id, self))
@@ -63,6 +63,11 @@ class Me(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
         changes.follow(user_id, self._on_change)
         self._closing.callback(changes.unfollow, user_id, self._on_change)
         ownership.guards().let_in(self, Credential(session_key=self.scope["session_key"]))
+        try:
+            await standing.current().begin(user_id)
+        except DatabaseError as error:
+            logger.warning("a page cannot be told of changes: %s", error)
+            self._close_soon(AWAY, "try again later")
         self._say({"type": "hello", "heartbeat_s": settings.HEARTBEAT_S})
 
     async def disconnect(self, code: int) -> None:

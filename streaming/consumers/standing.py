@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from functools import cache
 
 from django.conf import settings
 from django.db import DatabaseError
 
+from streaming import ownership
 from streaming.notify import CONVERSATIONS, ENDED, STARTED, Change, Changes
 from streaming.store import standing, threads
 from streaming.store.standing import Stands
@@ -21,6 +23,12 @@ class Standing:
         self._known: dict[int, Known] = {}
         changes.on_told = self._note
 
+    async def begin(self, user_id: int) -> None:
+        """Before a page that follows already asks for its lists: what changes from now on is noticed."""
+        if user_id not in self._known:
+            stands = await threads.run(standing.of, {user_id})
+            self._known.setdefault(user_id, Known(stands[user_id]))
+
     async def run(self) -> None:
         """Look every LIST_POLL_S, for ever: two queries for all users."""
         while True:
@@ -32,12 +40,13 @@ class Standing:
 
     async def look(self) -> None:
         """Tell the pages of users whose rows say more than they were told."""
-        users = set(self._changes.followed)
-        stands = await threads.run(standing.of, users) if users else {}
+        followed = self._changes.followed
+        self._known = {user_id: self._known[user_id] for user_id in followed if user_id in self._known}
+        stands = await threads.run(standing.of, self._known.keys()) if self._known else {}
         for user_id, now in stands.items():
-            if user_id in self._known and self._known[user_id].misses(now):
+            if self._known[user_id].misses(now):
                 self._changes.tell_here(user_id, Change(CONVERSATIONS))
-        self._known = {user_id: Known(now) for user_id, now in stands.items()}
+            self._known[user_id] = Known(now)
 
     def _note(self, user_id: int, change: Change) -> None:
         if user_id in self._known:
@@ -63,3 +72,9 @@ class Known:
     def misses(self, stands: Stands) -> bool:
         """Whether the rows say something that nobody told."""
         return stands.running != self._running or (stands.latest != self._latest and not self._heard)
+
+
+@cache
+def current() -> Standing:
+    """That of this process."""
+    return Standing(ownership.current().changes)

@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from tests.cluster.postgres import ClusterSite, server
+from tests.cluster.valkey import Valkey
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +43,28 @@ def both(pair):
         if site.web.popen.poll() is not None:
             site.start()
     return pair
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory):
+    server = Valkey(tmp_path_factory.mktemp("valkey"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def rung(request, tmp_path_factory, pair, postgres, valkey, model_dir):
+    """Two more processes on the pair's database, with doorbells; ``request.param`` are their settings."""
+    one, two = pair
+    settings = {"VALKEY_URL": valkey.url, **request.param}
+    sites = []
+    for name in ("three", "four"):
+        site = ClusterSite(tmp_path_factory.mktemp(name), model_dir, postgres)
+        site.env.update(settings)
+        site.key = one.key
+        site.start()
+        sites.append(site)
+    yield sites
+    for site in sites:
+        site.stop()

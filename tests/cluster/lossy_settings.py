@@ -20,5 +20,9 @@ class LossyLayer(RedisChannelLayer):
         if self._random.random() >= self._lost:
             await super().send(channel, message)
 
+    async def group_send(self, group: str, message: dict[str, Any]) -> None:
+        if self._random.random() >= self._lost:
+            await super().group_send(group, message)
+
 
 CHANNEL_LAYERS["default"]["BACKEND"] = "tests.cluster.lossy_settings.LossyLayer"

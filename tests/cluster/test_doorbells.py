@@ -4,38 +4,11 @@ import threading
 
 import pytest
 
-from tests.cluster.postgres import ClusterSite
 from tests.cluster.test_two_web_processes import TICK, checked_log, started
-from tests.cluster.valkey import Valkey
 from tests.e2e.reading import chat, eventually, read
 
 #: So seldom that a test which waits for it fails.
 SELDOM = {"STOP_POLL_S": "60", "FOLLOW_POLL_S": "60", "PAGEHIDE_GRACE_S": "0.5"}
-
-
-@pytest.fixture(scope="module")
-def valkey(tmp_path_factory):
-    server = Valkey(tmp_path_factory.mktemp("valkey"))
-    server.start()
-    yield server
-    server.kill()
-
-
-@pytest.fixture(scope="module")
-def rung(request, tmp_path_factory, pair, postgres, valkey, model_dir):
-    """Two more processes on the pair's database, with doorbells; ``request.param`` are their settings."""
-    one, two = pair
-    settings = {"VALKEY_URL": valkey.url, **request.param}
-    sites = []
-    for name in ("three", "four"):
-        site = ClusterSite(tmp_path_factory.mktemp(name), model_dir, postgres)
-        site.env.update(settings)
-        site.key = one.key
-        site.start()
-        sites.append(site)
-    yield sites
-    for site in sites:
-        site.stop()
 
 
 def lossy(lost: float) -> dict[str, str]:

@@ -30,9 +30,13 @@ class Valkey:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         eventually(self._answers)
 
+    def client(self) -> redis.Redis:
+        """Somebody who may look at everything."""
+        return redis.Redis.from_url(self.url)
+
     def _answers(self) -> bool:
         try:
-            return redis.Redis.from_url(self.url).ping()
+            return self.client().ping()
         except redis.RedisError:
             return False
 
@@ -44,5 +48,5 @@ class Valkey:
 
     def messages(self) -> int:
         """How many doorbells were rung since the start."""
-        stats = redis.Redis.from_url(self.url).info("commandstats")
+        stats = self.client().info("commandstats")
         return stats.get("cmdstat_zadd", {"calls": 0})["calls"]

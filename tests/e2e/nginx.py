@@ -24,7 +24,7 @@ http {{
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     server {{
         listen 127.0.0.1:{port};
-        location / {{ proxy_pass http://127.0.0.1:{web}; proxy_read_timeout {read_timeout_s}s; }}
+        location / {{ proxy_pass http://127.0.0.1:{web}; proxy_read_timeout {read_timeout_s}s; {more} }}
     }}
 }}
 """
@@ -57,11 +57,12 @@ def program() -> str:
         pytest.skip(str(error))
 
 
-def as_it_comes(folder: Path, web_port: int, read_timeout_s: int) -> Nginx:
-    """An nginx without any configuration of ours, but for its patience."""
+def as_it_comes(folder: Path, web_port: int, read_timeout_s: int, more: str = "") -> Nginx:
+    """An nginx without any configuration of ours, but for its patience; ``more`` is what else somebody told it."""
     (port,) = free_ports(1)
     user = "user root;" if os.geteuid() == 0 else ""
-    text = AS_IT_COMES.format(folder=folder, user=user, port=port, web=web_port, read_timeout_s=read_timeout_s)
+    told = {"folder": folder, "user": user, "port": port, "web": web_port, "read_timeout_s": read_timeout_s}
+    text = AS_IT_COMES.format(**told, more=more)
     (folder / "nginx.conf").write_text(text)
     return Nginx(folder, port)
 

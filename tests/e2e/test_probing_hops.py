@@ -10,21 +10,15 @@ import httpx
 import pytest
 
 from tests.child import ROOT
-from tests.e2e.nginx import OURS, Nginx
+from tests.e2e.nginx import as_it_comes, ours
 from tests.e2e.reading import eventually
 from tests.e2e.site import Site
 
 #: Deaf to X-Accel-Buffering, and speaking HTTP/1.0 to us: with 1.1 it passes every chunk on even so.
-BUFFERS = """server { listen 80; location / {
-  proxy_pass http://127.0.0.1:8000; proxy_http_version 1.0;
-  proxy_buffering on; proxy_ignore_headers X-Accel-Buffering; proxy_read_timeout 60s; } }"""
+BUFFERS = "proxy_http_version 1.0; proxy_buffering on; proxy_ignore_headers X-Accel-Buffering;"
 #: Compresses what it is asked to, by taking away what would tell it not to.
-PACKS = """server { listen 80; location / {
-  proxy_pass http://127.0.0.1:8000; proxy_http_version 1.1; proxy_set_header Connection "";
-  proxy_hide_header Content-Encoding; gzip on; gzip_types text/event-stream; gzip_min_length 1; gzip_proxied any;
-  proxy_read_timeout 60s; } }"""
-CUTS = "server { listen 80; location / { proxy_pass http://127.0.0.1:8000; proxy_read_timeout 60s; } }"
-#: As long as CUTS is made to wait for less.
+PACKS = """proxy_http_version 1.1; proxy_set_header Connection "";
+  proxy_hide_header Content-Encoding; gzip on; gzip_types text/event-stream; gzip_min_length 1; gzip_proxied any;"""
 SILENCE_S = 7
 CUT_S = 5
 
@@ -46,11 +40,13 @@ def probed(tmp_path_factory, model_dir):
 @pytest.fixture(scope="module")
 def proxies(tmp_path_factory, probed):
     """One of each, before the site."""
-    made = {}
-    for name, conf, timeout_s in (
-        ("buffers", BUFFERS, 60), ("packs", PACKS, 60), ("cuts", CUTS, CUT_S), ("ours", OURS, 60)
-    ):  # fmt: skip
-        made[name] = Nginx(tmp_path_factory.mktemp(name), probed, conf, timeout_s)
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("buffers", "packs", "cuts", "ours")}
+    made = {
+        "buffers": as_it_comes(folders["buffers"], probed.port, 60, BUFFERS),
+        "packs": as_it_comes(folders["packs"], probed.port, 60, PACKS),
+        "cuts": as_it_comes(folders["cuts"], probed.port, CUT_S),
+        "ours": ours(folders["ours"], [probed.port], probed.data_dir / "static"),
+    }
     yield made
     for nginx in made.values():
         nginx.close()
@@ -75,8 +71,7 @@ def seen(probed, proxies):
 
 
 def test_the_process_itself_and_our_own_nginx_stream_and_let_a_silence_pass(seen):
-    process, ours, *_ = json.loads(seen.stdout)["hops"]
-    for hop in (process, ours):
+    for hop in json.loads(seen.stdout)["hops"][:2]:
         assert (hop["streams"], hop["came"], hop["silent_s"]) == (True, 20, SILENCE_S)
         assert hop["lag_max_s"] < 0.1
 
@@ -113,10 +108,7 @@ def test_the_exit_code_says_that_a_hop_is_not_as_it_should_be_and_which(seen, pr
 
 
 def test_behind_a_hop_that_buffers_nobody_else_is_blamed(tmp_path_factory, probed, proxies):
-    class Inner:
-        port, env = proxies["buffers"].port, probed.env
-
-    outer = Nginx(tmp_path_factory.mktemp("outer"), Inner, CUTS, 60)
+    outer = as_it_comes(tmp_path_factory.mktemp("outer"), proxies["buffers"].port, 60)
     try:
         urls = (probed.url, proxies["buffers"].url, outer.url)
         seen = probe(probed, *urls, "--interval", "50", "--silence", "0", "--json")
@@ -149,8 +141,9 @@ def test_the_check_list_is_proven_on_a_clean_chain_and_written_down(probed, prox
     assert "failed" not in written
 
 
-def test_what_could_not_be_tried_is_not_called_shown(probed):
-    seen = probe(probed, probed.url, "--prove", "--silence", "0", "--interval", "20", "--model", "no such model")
+def test_what_could_not_be_tried_is_not_called_shown(probed, tmp_path):
+    quick = ("--silence", "0", "--interval", "20", "--report", str(tmp_path / "report.md"))
+    seen = probe(probed, probed.url, "--prove", "--model", "no such model", *quick)
     assert seen.returncode == 1
     assert "not shown  stop works: status 404" in seen.stdout
 
