@@ -9,6 +9,8 @@ from urllib.parse import quote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from chatsite import valkey
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
@@ -164,16 +166,12 @@ else:
 
 # Valkey carries doorbells, the Celery broker and the cache. Without it one process still serves.
 VALKEY_URL = with_password(env("VALKEY_URL"), env("VALKEY_PASSWORD"))
-if VALKEY_URL:
-    CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [VALKEY_URL]}}
-    }
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": VALKEY_URL}}
-else:
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+VALKEY_CA_FILE = env("VALKEY_CA_FILE")
+CHANNEL_LAYERS = valkey.channel_layers(VALKEY_URL, VALKEY_CA_FILE, env_list("VALKEY_ENCRYPTION_KEYS", ""))
+CACHES = valkey.caches(VALKEY_URL, VALKEY_CA_FILE)
 
 CELERY_BROKER_URL = VALKEY_URL or "memory://"
+CELERY_BROKER_USE_SSL = valkey.broker_ssl(VALKEY_URL, VALKEY_CA_FILE)
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_RESULT_SERIALIZER = "json"
