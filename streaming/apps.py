@@ -1,6 +1,7 @@
 """Owns the registration of the one Django app."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class StreamingConfig(AppConfig):
@@ -9,5 +10,7 @@ class StreamingConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Connect what must happen whoever deletes a row."""
-        from streaming.store import erasure  # noqa: F401
+        # After auth's, which makes the permissions that roles are of.
+        from streaming.admin.roles import make_roles
+
+        post_migrate.connect(make_roles, sender=self, dispatch_uid="streaming.roles")

@@ -1,9 +1,12 @@
 """Owns how the admin's pages note what staff does and sees. The table is ``AuditEntry``; nothing is shown here."""
 
+from ipaddress import ip_address
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.signals import user_logged_in
 from django.db.models import Model
 from django.http import HttpRequest
 
@@ -22,7 +25,7 @@ def note(
         target_kind=target._meta.model_name or "" if target else "",
         target_id=str(target.pk) if target else "",
         detail=detail or {},
-        address=request.META.get("REMOTE_ADDR") or "",
+        address=_address(request),
     )
 
 
@@ -34,7 +37,8 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
-        note(request, request.user, "changed", obj, {"name": _name(obj), "fields": _fields(message)})
+        what = {"what": message} if isinstance(message, str) else {"fields": _fields(message)}
+        note(request, request.user, "changed", obj, {"name": _name(obj), **what})
         return super().log_change(request, obj, message)
 
     def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
@@ -43,12 +47,29 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]
         return super().log_deletions(request, queryset)
 
 
+def _address(request: HttpRequest) -> str:
+    """Where a request came from: what the proxy says of it, where there is one that can be believed."""
+    said: str = request.META.get("REMOTE_ADDR") or ""
+    if settings.SECURE_PROXY_SSL_HEADER:
+        said = request.headers.get("X-Forwarded-For", "").split(",")[-1].strip() or said
+    try:
+        return str(ip_address(said))
+    except ValueError:
+        return ""
+
+
 def _name(obj: Model) -> str:
     return str(obj)[:200]
 
 
-def _fields(message: Any) -> list[str]:
-    """The names of changed fields out of Django's change message; a text of another kind says nothing of fields."""
-    if not isinstance(message, list):
-        return []
+def _fields(message: list[dict[str, Any]]) -> list[str]:
+    """The names of changed fields out of Django's change message; never their values."""
     return [name for part in message for name in part.get("changed", {}).get("fields", [])]
+
+
+def _signed_in(sender: Any, request: HttpRequest, user: AbstractUser, **signal: Any) -> None:
+    if user.is_staff:
+        note(request, user, "signed in")
+
+
+user_logged_in.connect(_signed_in, dispatch_uid="streaming.admin.signed_in")

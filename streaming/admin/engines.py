@@ -17,6 +17,7 @@ from streaming.models import Engine
 from streaming.ownership.trials import test_now
 from streaming.store import engines as store
 
+from .audit_trail import Audited
 from .engine_form import EngineForm
 
 #: Each takes a second or, where nobody answers, a quarter of a minute.
@@ -24,7 +25,7 @@ TESTED_AT_ONCE = 5
 
 
 @admin.register(Engine)
-class EngineAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class EngineAdmin(Audited):
     """Where models are served. Secrets stand in the environment, not here."""
 
     form = EngineForm
@@ -45,21 +46,21 @@ class EngineAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         since = engine.drain_started_at
         return f"drained since {since:%Y-%m-%d %H:%M:%S} UTC" if since else "in service"
 
-    @admin.action(description="Drain the selected engines", permissions=["change"])
+    @admin.action(description="Drain the selected engines", permissions=["operate"])
     def drain(self, request: HttpRequest, queryset: QuerySet[Engine]) -> None:
         """They take nothing new; what runs there ends or moves to another engine."""
         for engine in queryset:
             if store.drain(engine.pk):
                 self._did(request, engine, "drained: takes nothing new, what runs there ends or moves")
 
-    @admin.action(description="Return the selected engines to service", permissions=["change"])
+    @admin.action(description="Return the selected engines to service", permissions=["operate"])
     def give_back(self, request: HttpRequest, queryset: QuerySet[Engine]) -> None:
         """They take requests again."""
         for engine in queryset:
             if store.give_back(engine.pk):
                 self._did(request, engine, "back in service")
 
-    @admin.action(description="Test the selected engines now", permissions=["change"])
+    @admin.action(description="Test the selected engines now", permissions=["operate"])
     def test(self, request: HttpRequest, queryset: QuerySet[Engine]) -> None:
         """One token each, really generated, with a row of purpose probe."""
         if queryset.count() > TESTED_AT_ONCE:
@@ -93,6 +94,10 @@ class EngineAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             )
             self.message_user(request, message, messages.WARNING)
 
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """Draining and testing change no row's settings: operators may."""
+        return request.user.has_perm("streaming.operate_engine")
+
     def get_urls(self) -> list[URLPattern]:
         """A page of its own for each button: saving a row happens in a transaction, and a test must not."""
         view = self.admin_site.admin_view(require_POST(self.act))
@@ -106,8 +111,8 @@ class EngineAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             "give-back": self.give_back,
             "test": self.test,
         }
-        engine = get_object_or_404(Engine, pk=pk)
-        if what not in doing or not self.has_change_permission(request, engine):
+        get_object_or_404(Engine, pk=pk)
+        if what not in doing or not self.has_operate_permission(request):
             raise PermissionDenied
         doing[what](request, Engine.objects.filter(pk=pk))
         return HttpResponseRedirect(reverse("admin:streaming_engine_change", args=[pk]))

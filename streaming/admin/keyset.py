@@ -12,11 +12,14 @@ BEFORE = "before"
 
 
 class KeysetChangeList(ChangeList):
-    """Newest first by ``created_at``. ``older`` is the last row's id where there are more, ``total`` about how many.
+    """Newest first by ``created_at``, or by the page's ``keyset_field``.
+
+    ``older`` is the last row's id where there are more, ``total`` about how many there are in all.
 
     Counting a million rows, or skipping half of them, takes the database seconds; reading on from a row an index.
     """
 
+    is_keyset = True
     before: str
     older: str | None
     total: int | None
@@ -40,11 +43,15 @@ class KeysetChangeList(ChangeList):
         self.show_admin_actions = bool(self.result_list)
 
     def _older_than(self, pk: str) -> Q:
-        at = self.model._default_manager.filter(pk=pk).values_list("created_at", flat=True).first()
+        field = getattr(self.model_admin, "keyset_field", "created_at")
+        try:
+            at = self.model._default_manager.filter(pk=pk).values_list(field, flat=True).first()
+        except ValueError:
+            at = None
         if at is None:
             raise IncorrectLookupParameters(f"there is no row {pk[:60]}")
         # The first half is what an index is walked by.
-        return Q(created_at__lte=at) & (Q(created_at__lt=at) | Q(pk__lt=pk))
+        return Q((f"{field}__lte", at)) & (Q((f"{field}__lt", at)) | Q(pk__lt=pk))
 
     def older_link(self) -> str:
         """The address of the next page."""

@@ -30,5 +30,8 @@ class Engine(models.Model):
     probed_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        permissions = [("operate_engine", "Can drain, return and test engines")]
+
     def __str__(self) -> str:
         return f"{self.name} ({self.model})"
