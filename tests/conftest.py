@@ -1,12 +1,21 @@
-"""Owns what every test of the suite stands on: a data folder of its own and settings that tests can rely on."""
+"""Owns what the whole suite stands on besides its settings: its plugins, and what PostgreSQL asks of it."""
 
-import os
-import tempfile
-from pathlib import Path
+import pytest
 
-DATA_DIR = Path(tempfile.mkdtemp(prefix="chatsite-test-"))
-# Before Django reads its settings: no test may touch a developer's data.
-os.environ.setdefault("MODEL_DIR", str(Path(__file__).resolve().parent.parent / "var" / "models"))
-os.environ["DATA_DIR"] = str(DATA_DIR)
+from tests import databases
 
 pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site"]
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb():
+    """The server goes as a whole, and threads that live until then have connections to it."""
+    return databases.ON_POSTGRES
+
+
+def pytest_collection_modifyitems(config, items):
+    """On PostgreSQL leave out what speaks of SQLite's file."""
+    if databases.ON_POSTGRES:
+        left_out = [item for item in items if item.get_closest_marker("sqlite")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

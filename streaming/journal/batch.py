@@ -118,10 +118,15 @@ class Batch:
     def _write_each(self) -> None:
         for creation in self.creations:
             creation.write_alone()
-        self._write_note_alone(self.notes.write_started)
-        for entry in self.entries:
-            self._write_alone(entry)
-        self._write_note_alone(self.notes.write_delivered)
+        if self.notes.started:
+            self._write_note_alone(self.notes.write_started)
+        # A savepoint for each response, and for all of them one wait for the disk. Each holds its row, so that
+        # nothing is left that only the commit could find wrong.
+        with transaction.atomic():
+            for entry in self.entries:
+                self._write_alone(entry)
+        if self.notes.delivered:
+            self._write_note_alone(self.notes.write_delivered)
 
     def _write_together(self) -> None:
         with transaction.atomic():

@@ -49,11 +49,12 @@ class FoundKey:
 
 def ensure_user(username: str, superuser: bool = False) -> User:
     """The user of that name, made without a password if needed. Raises ValidationError for an impossible name."""
+    fresh = User(username=username, is_active=True)
+    fresh.set_unusable_password()
+    fresh.clean_fields()  # before anybody is looked for: PostgreSQL takes no NUL in a question either
     user = User.objects.filter(username=username).first()
     if user is None:
-        user = User(username=username, is_active=True)
-        user.set_unusable_password()
-        user.clean_fields()
+        user = fresh
         user.save()
     if superuser and not user.is_superuser:
         user.is_staff = user.is_superuser = True

@@ -52,17 +52,21 @@ def reading(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return _fresh(function, *args, **kwargs)
-        except (OperationalError, InterfaceError):
+        except OperationalError:
             if not drop_broken_connection():
                 raise
-            return function(*args, **kwargs)
+            return _fresh(function, *args, **kwargs)
 
     return call
 
 
 def _fresh(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call it on a connection that works. A connection that is closed under it is a DatabaseError like all others."""
     drop_broken_connection()
-    return function(*args, **kwargs)
+    try:
+        return function(*args, **kwargs)
+    except InterfaceError as error:
+        raise OperationalError(str(error)) from error
 
 
 @contextmanager

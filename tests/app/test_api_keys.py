@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
@@ -127,9 +128,7 @@ def test_a_use_is_noted_at_most_once_a_minute(key1, django_assert_num_queries):
 
 def test_the_database_holds_no_key_and_no_login_token(u1, key1):
     token = access.issue_login_token(u1, timedelta(minutes=5))
-    dump = "\n".join(connection.connection.iterdump()) if hasattr(connection.connection, "iterdump") else ""
-    if not dump:
-        pytest.skip("this database has no dump in process")
+    dump = "".join(str(model.objects.values_list()[:]) for model in apps.get_models())
     assert u1.username in dump
     assert key1[:8] in dump
     for secret in (key1, key1[3:], key1[-20:], token, token[-20:]):

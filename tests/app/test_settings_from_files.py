@@ -16,7 +16,8 @@ def settings_with(monkeypatch, tmp_path):
     """The settings as a new process would read them; contents of files by the name of the setting."""
 
     def read(files=None, **variables):
-        monkeypatch.delenv("SECRET_KEY", raising=False)
+        for name in ("SECRET_KEY", "DATABASE_URL"):
+            monkeypatch.delenv(name, raising=False)
         for name, content in (files or {}).items():
             path = tmp_path / name
             path.write_text(content)

@@ -4,13 +4,14 @@ import signal
 
 import pytest
 
-from tests.cluster.postgres import ClusterSite, server
+from tests.cluster.postgres import ClusterSite
 from tests.cluster.valkey import Valkey
+from tests.databases import server
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    running = server(tmp_path_factory.mktemp("postgres"))
+def postgres():
+    running = server()
     yield running.get_uri()
     running.cleanup()
 

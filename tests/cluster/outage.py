@@ -4,12 +4,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import psutil
 import psycopg
 
-from tests.cluster.postgres import server
+from tests.databases import server
 from tests.e2e.reading import eventually
 
 END_S = 10
@@ -20,8 +19,8 @@ ALWAYS = {"fsync": "off", "autovacuum": "off"}
 class Database:
     """A PostgreSQL server of its own; what is in ``configuration`` counts from its first start on."""
 
-    def __init__(self, folder: Path, **configuration: str):
-        self._server = server(folder)
+    def __init__(self, **configuration: str):
+        self._server = server()
         self.url = self._server.get_uri()
         self.configure(**ALWAYS, **configuration)
 

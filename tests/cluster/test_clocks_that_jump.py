@@ -27,7 +27,7 @@ def clocks(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory, clocks, model_dir):
     """Two web processes, the first with a clock of its own, on a PostgreSQL that has another."""
-    database = Database(tmp_path_factory.mktemp("database"))
+    database = Database()
     database.stop()
     database.start(clocks["database"].environment)
     folder = tmp_path_factory.mktemp("sites")

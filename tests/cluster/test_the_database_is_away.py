@@ -44,8 +44,8 @@ def saying(count: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    database = Database(tmp_path_factory.mktemp("outage"), max_connections=str(MAX_CONNECTIONS), **FORGETFUL)
+def database():
+    database = Database(max_connections=str(MAX_CONNECTIONS), **FORGETFUL)
     yield database
     database.close()
 

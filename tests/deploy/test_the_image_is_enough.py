@@ -12,7 +12,7 @@ import redis
 
 from deploy.setup.ports import free_ports
 from tests.child import ROOT, Child
-from tests.cluster.postgres import server
+from tests.databases import server
 from tests.deploy import files, image
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ def app(tmp_path_factory, model_dir):
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory, secrets, valkey):
     """compose.yaml's own, but for where secrets, database and Valkey are on this machine."""
-    database = server(tmp_path_factory.mktemp("postgres"))
+    database = server()
     given = {
         name: value.replace("/run/secrets", str(secrets)) for name, value in SERVICES["web-1"]["environment"].items()
     }

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.child import Child
-from tests.cluster.postgres import ClusterSite, server
+from tests.cluster.postgres import ClusterSite
+from tests.databases import server
 from tests.drill.plan import SCRIPTS, TEXT_MODEL, Fault
 from tests.e2e.site import Site
 
@@ -39,7 +40,7 @@ def process_of(site: Site) -> Child:
 @contextmanager
 def pair_on_postgres(folder: Path, model_dir: Path, *, quick: bool) -> Iterator[Cluster]:
     """Two web processes on one PostgreSQL."""
-    database = server(folder)
+    database = server()
     try:
         uri = database.get_uri()
         sites = [ClusterSite(folder / name, model_dir, uri, QUICK if quick else {}) for name in ("one", "two")]
@@ -53,7 +54,7 @@ def pair_on_postgres(folder: Path, model_dir: Path, *, quick: bool) -> Iterator[
 def one_on_sqlite(folder: Path, model_dir: Path, *, quick: bool) -> Iterator[Cluster]:
     """One web process on one SQLite file."""
     (folder / "only").mkdir()
-    with _running([Site(folder / "only", model_dir, **(QUICK if quick else {}))], quick) as running:
+    with _running([Site(folder / "only", model_dir, DATABASE_URL="", **(QUICK if quick else {}))], quick) as running:
         yield running
 
 

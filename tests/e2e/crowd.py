@@ -8,7 +8,6 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import aiohttp
 import psutil
@@ -27,17 +26,9 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
-def target_of(descriptor: Path) -> str:
-    """What an open descriptor leads to; one that was closed since it was listed leads nowhere."""
-    try:
-        return str(descriptor.readlink())
-    except FileNotFoundError:
-        return ""
-
-
 @dataclass(frozen=True)
 class Held:
-    """What the web process holds: threads, open descriptors of the database file, memory."""
+    """What the web process holds: threads, open connections to the database, memory."""
 
     threads: int
     connections: int
@@ -46,9 +37,7 @@ class Held:
     @classmethod
     def by(cls, site: Site) -> "Held":
         process = psutil.Process(site.web.popen.pid)
-        database = str(site.data_dir / "db.sqlite3")
-        links = [target_of(link) for link in Path(f"/proc/{process.pid}/fd").iterdir()]
-        return cls(process.num_threads(), links.count(database), process.memory_info().rss)
+        return cls(process.num_threads(), site.database.connections(process.pid), process.memory_info().rss)
 
     @property
     def is_bounded(self) -> bool:

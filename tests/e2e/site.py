@@ -3,15 +3,18 @@
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import httpx
 
+from tests import databases
 from tests.child import ROOT, Child
 from tests.e2e.reading import eventually
+
+#: Deaths are noticed in seconds, so that a test of one does not take half a minute.
+QUICK = {"BEAT_S": "0.4", "DEAD_S": "2", "SWEEP_S": "0.5"}
 
 
 class Site:
@@ -30,8 +33,11 @@ class Site:
             "DRAIN_S": "1",
             "PYTHONUNBUFFERED": "1",
             "CREDENTIAL_CHECK_S": "1",
+            **(QUICK if databases.ON_POSTGRES else {}),
+            **databases.environment(),
             **env,
         }
+        self.database = databases.at(self.env.get("DATABASE_URL", ""), data_dir / "db.sqlite3")
 
     def manage(self, *args: str) -> str:
         """Run a management command and return what it prints."""
@@ -110,25 +116,21 @@ class Site:
         return client
 
     def rows(self, sql: str, *parameters) -> list[tuple]:
-        """Read straight from the database file."""
-        with sqlite3.connect(self.data_dir / "db.sqlite3", timeout=20) as database:
-            return database.execute(sql, parameters).fetchall()
+        """Read straight from the database."""
+        return self.database.rows(sql, *parameters)
 
     def write(self, sql: str, *parameters) -> None:
-        """Change the database file behind the site's back."""
-        with sqlite3.connect(self.data_dir / "db.sqlite3", timeout=20) as database:
-            database.execute(sql, parameters)
+        """Change the database behind the site's back."""
+        self.database.write(sql, *parameters)
 
     def row(self, response_id: str) -> dict:
         """A response's row."""
-        with sqlite3.connect(self.data_dir / "db.sqlite3", timeout=20) as database:
-            database.row_factory = sqlite3.Row
-            return dict(database.execute("SELECT * FROM streaming_response WHERE id = ?", (response_id,)).fetchone())
+        return self.database.row("SELECT * FROM streaming_response WHERE id = ?", response_id)
 
     def log_text(self, response_id: str) -> str:
         """The joined text of a response's log."""
         rows = self.rows(
-            "SELECT json_extract(payload, '$.text') FROM streaming_responseevent"
+            "SELECT payload ->> 'text' FROM streaming_responseevent"
             " WHERE response_id = ? AND kind = 'text' ORDER BY seq",
             response_id,
         )

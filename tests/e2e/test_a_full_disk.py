@@ -12,6 +12,8 @@ from tests.e2e.full_disk import can_mount, mounted, no_growth, no_room
 from tests.e2e.reading import script
 from tests.e2e.site import Site
 
+pytestmark = pytest.mark.sqlite
+
 PATIENCE_S = 3
 
 

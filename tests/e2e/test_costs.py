@@ -149,22 +149,22 @@ async def test_clients_that_reset_at_once_leave_the_engine_free(crowd, keys):
 def long_log(site, key) -> str:
     """The id of an ended response whose log has 200 MB."""
     with site.api(key) as client:
-        small = chat(client, script(outputs=[{"text": "a"}])).response_id
-    row = {**site.row(small), "id": "resp_" + "1" * 26, "last_seq": LOG_EVENTS + 1}
-    columns, places = ", ".join(row), ", ".join("?" * len(row))
-    site.write(f"INSERT INTO streaming_response ({columns}) VALUES ({places})", *row.values())  # noqa: S608
-    site.write(
+        small = chat(client, script(outputs=[{"text": "0" * EVENT_CHARS}])).response_id
+    changed = {"id": "resp_" + "1" * 26, "last_seq": LOG_EVENTS + 1}
+    columns = list(site.row(small))
+    places = ", ".join("?" if column in changed else column for column in columns)
+    copied = (
+        f"INSERT INTO streaming_response ({', '.join(columns)}) SELECT {places} FROM streaming_response WHERE id = ?"  # noqa: S608
+    )
+    site.write(copied, *(changed[column] for column in columns if column in changed), small)
+    event = (
         "INSERT INTO streaming_responseevent (response_id, seq, epoch, kind, payload, token_count)"
-        " WITH RECURSIVE n(seq) AS (SELECT 1 UNION ALL SELECT seq + 1 FROM n WHERE seq < ?)"
-        " SELECT ?, seq, 1, 'text', json_object('text', hex(zeroblob(?))), 1 FROM n",
-        LOG_EVENTS, row["id"], EVENT_CHARS // 2,
-    )  # fmt: skip
-    site.write(
-        "INSERT INTO streaming_responseevent (response_id, seq, epoch, kind, payload, token_count)"
-        " SELECT ?, ?, 1, kind, payload, 0 FROM streaming_responseevent WHERE response_id = ? AND kind = 'ended'",
-        row["id"], row["last_seq"], small,
-    )  # fmt: skip
-    return row["id"]
+        " WITH RECURSIVE n(seq) AS (SELECT CAST(? AS integer) UNION ALL SELECT seq + 1 FROM n WHERE seq < ?)"
+        " SELECT ?, n.seq, 1, kind, payload, 1 FROM n, streaming_responseevent e WHERE e.response_id = ? AND kind = ?"
+    )
+    site.write(event, 1, LOG_EVENTS, changed["id"], small, "text")
+    site.write(event, LOG_EVENTS + 1, 0, changed["id"], small, "ended")
+    return changed["id"]
 
 
 async def test_a_reader_that_stops_reading_200_mb_costs_no_memory_and_is_cut_off(crowd, keys):

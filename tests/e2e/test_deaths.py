@@ -100,6 +100,7 @@ def test_sigterm_detaches_readers_and_the_next_process_goes_on(site, api):
     assert cut.text + rest.text == site.log_text(cut.response_id)
 
 
+@pytest.mark.sqlite
 def test_a_second_web_process_on_one_sqlite_file_is_refused(site):
     second = site._process("serve", "--port", "0", log="second.log")
     assert second.popen.wait(30) == 1

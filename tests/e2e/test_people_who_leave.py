@@ -2,8 +2,6 @@
 
 import json
 import socket
-import sqlite3
-from contextlib import closing, contextmanager
 
 import pytest
 
@@ -23,15 +21,6 @@ def posted(site, key, path, body) -> socket.socket:
     return connection
 
 
-@contextmanager
-def locked(site):
-    """Somebody else holds the database's write lock."""
-    with closing(sqlite3.connect(site.data_dir / "db.sqlite3", isolation_level=None)) as database:
-        database.execute("BEGIN IMMEDIATE")
-        yield
-        database.execute("ROLLBACK")
-
-
 def test_a_stop_counts_although_who_pressed_it_is_gone_at_once(site, api, key):
     for _ in range(10):
         running = chat(api, ENDLESS, headers={"X-Disconnect-Policy": "background"}, until=lambda s: len(s.seqs) >= 2)
@@ -45,7 +34,7 @@ def test_a_request_whose_client_is_gone_before_it_is_stored_does_not_run_for_eve
     whole = chat(api, script(outputs=[{"text": "a"}]))
     body = {"model": "scripted", "stream": stream, "messages": [{"role": "user", "content": ENDLESS}]}
     newer = ("SELECT end_state, end_reason FROM streaming_response WHERE id > ?", whole.response_id)
-    with locked(site):
+    with site.database.locked():
         for _ in range(3):
             posted(site, key, "/v1/chat/completions", body).close()
         # Reading is not locked, and its answer comes after those requests have been taken in.

@@ -42,7 +42,7 @@ def test_the_books_hold_one_end_each_for_every_response_of_the_suite(site, api, 
     assert (
         site.rows(
             "SELECT r.id FROM streaming_response r JOIN streaming_responseevent e ON e.response_id = r.id"
-            " AND e.kind = 'ended' WHERE e.seq != r.last_seq OR json_extract(e.payload, '$.end_state') != r.end_state"
+            " AND e.kind = 'ended' WHERE e.seq != r.last_seq OR e.payload ->> 'end_state' != r.end_state"
         )
         == []
     )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.e2e.reading import chat, read, script
+from tests.e2e.reading import chat, eventually, read, script
 
 TOOL = {
     "type": "function",
@@ -262,5 +262,5 @@ def test_an_answer_that_is_held_to_a_schema_is_not_carried_on(site, api):
         until=lambda s: len(s.seqs) > 5 and (site.kill() or True),
     )  # fmt: skip
     site.start()
-    row = site.row(first.response_id)
+    row = eventually(lambda: (r := site.row(first.response_id))["end_state"] and r)
     assert (row["end_state"], row["end_reason"]) == ("truncated", "relay_lost")

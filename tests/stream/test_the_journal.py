@@ -2,30 +2,23 @@
 
 import asyncio
 import contextlib
-import sqlite3
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError
 
 from streaming.journal import batch as batch_module
 from streaming.journal.tail import PENDING_BYTES_MAX
 from streaming.ownership.stop import stop
 from streaming.protocol.events import REASONING, Draft
 from streaming.store import threads
+from tests.databases import of_django
 from tests.stream.conftest import DEADLINE_S, frames_text, text_of, until_stored
 from tests.stream.test_a_response_from_question_to_end import read
 
 
-@contextlib.contextmanager
 def locked_database():
-    """Somebody else holds the write lock of the database file."""
-    other = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    finally:
-        other.execute("ROLLBACK")
-        other.close()
+    """Somebody else writes, and holds up everybody who wants to."""
+    return of_django().locked()
 
 
 async def test_many_responses_share_commits(bench):
