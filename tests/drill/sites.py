@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,16 +76,22 @@ def _running(sites: list[Site], quick: bool) -> Iterator[Cluster]:
 def _prepare(first: Site) -> str:
     """The database, its engines and the llama.cpp worker; returns an API key."""
     first.manage("migrate", "-v", "0")
-    rows = [{"model": "streaming.engine", "fields": _engine(model)} for model in SCRIPTS]
-    fixture = first.data_dir / "engines.json"
-    fixture.write_text(json.dumps(rows))
-    first.manage("loaddata", "-v", "0", str(fixture))
+    load_models(first)
     first.start_engine()
     return first.manage("create_api_key", "dev")
 
 
-def _engine(model: str) -> dict[str, Any]:
-    options = {"script": SCRIPTS[model], "mode": "text" if model == TEXT_MODEL else "ids"}
+def load_models(first: Site, scripts: Mapping[str, Any] = SCRIPTS, texts: Collection[str] = (TEXT_MODEL,)) -> None:
+    """Register the scripts as models, all at once; the outputs of some are text, each one token."""
+    fields = [_engine(model, scripts[model], "text" if model in texts else "ids") for model in scripts]
+    rows = [{"model": "streaming.engine", "fields": one} for one in fields]
+    fixture = first.data_dir / "engines.json"
+    fixture.write_text(json.dumps(rows))
+    first.manage("loaddata", "-v", "0", str(fixture))
+
+
+def _engine(model: str, script: Any, mode: str) -> dict[str, Any]:
+    options = {"script": script, "mode": mode}
     kind = {"kind": "scripted", "slots": 200, "context_tokens": 1_000_000, "created_at": "2020-01-01T00:00:00Z"}
     return {"name": model, "model": model, "options": options, **kind}
 

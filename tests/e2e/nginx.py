@@ -30,14 +30,16 @@ http {{
 """
 
 
-class Nginx:
-    """Passes what comes to ``url`` on to web processes; what it runs lies in ``folder`` already."""
+class Proxy:
+    """Passes what comes to ``url`` on to web processes."""
 
-    def __init__(self, folder: Path, port: int, scheme: str = "http"):
+    redirect_port = 0
+
+    def __init__(self, folder: Path, port: int, process: Child, scheme: str = "http"):
         self.folder = folder
         self.port = port
         self.url = f"{scheme}://127.0.0.1:{port}"
-        self.process = Child(nginx.command(program(), folder), os.environ, folder / "nginx.out")
+        self.process = process
         eventually(self._listens)
 
     def _listens(self) -> bool:
@@ -57,20 +59,24 @@ def program() -> str:
         pytest.skip(str(error))
 
 
-def as_it_comes(folder: Path, web_port: int, read_timeout_s: int, more: str = "") -> Nginx:
+def _started(folder: Path, port: int, scheme: str = "http") -> Proxy:
+    return Proxy(folder, port, Child(nginx.command(program(), folder), os.environ, folder / "nginx.out"), scheme)
+
+
+def as_it_comes(folder: Path, web_port: int, read_timeout_s: int, more: str = "") -> Proxy:
     """An nginx without any configuration of ours, but for its patience; ``more`` is what else somebody told it."""
     (port,) = free_ports(1)
     user = "user root;" if os.geteuid() == 0 else ""
     told = {"folder": folder, "user": user, "port": port, "web": web_port, "read_timeout_s": read_timeout_s}
     text = AS_IT_COMES.format(**told, more=more)
     (folder / "nginx.conf").write_text(text)
-    return Nginx(folder, port)
+    return _started(folder, port)
 
 
-def ours(folder: Path, web_ports: Sequence[int], static: Path, certificate: Certificate | None = None) -> Nginx:
+def ours(folder: Path, web_ports: Sequence[int], static: Path, certificate: Certificate | None = None) -> Proxy:
     """deploy/nginx.conf; with a certificate it speaks HTTPS."""
     port, redirect_port = free_ports(2)
     nginx.lay_out(folder, Front(port, web_ports, static, certificate, redirect_port))
-    started = Nginx(folder, port, "https" if certificate else "http")
+    started = _started(folder, port, "https" if certificate else "http")
     started.redirect_port = redirect_port
     return started

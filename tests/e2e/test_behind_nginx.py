@@ -1,4 +1,4 @@
-"""Through a real nginx, as it comes and as we configure it: token by token, kept open, closed when a client is gone."""
+"""Through a real nginx, as it comes and as we configure it, and a real Caddy: streams pass and end as without it."""
 
 import os
 import time
@@ -7,6 +7,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.e2e import caddy
 from tests.e2e import nginx as fronts
 from tests.e2e.reading import chat, eventually, script
 from tests.e2e.site import Site
@@ -30,11 +31,13 @@ def beaten_site(tmp_path_factory, model_dir):
     site.stop()
 
 
-@pytest.fixture(scope="module", params=["as it comes", "ours"])
+@pytest.fixture(scope="module", params=["as it comes", "ours", "caddy"])
 def nginx(request, tmp_path_factory, beaten_site):
     folder, port = tmp_path_factory.mktemp("nginx"), beaten_site.port
     if request.param == "ours":
         nginx = fronts.ours(folder, [port], beaten_site.data_dir / "static")
+    elif request.param == "caddy":
+        nginx = caddy.ours(folder, port, beaten_site.data_dir / "static")
     else:
         nginx = fronts.as_it_comes(folder, port, READ_TIMEOUT_S)
     yield nginx
@@ -105,6 +108,20 @@ def test_connections_to_us_are_kept_and_nginxs_own_refusals_are_json(api, beaten
     too_large = api.post("/v1/chat/completions", content=b" " * 3_000_000)
     assert too_large.status_code == 413
     assert too_large.json()["error"]["code"] == "body_too_large"
+    beaten_site.kill()
+    away = api.get("/v1/models")
+    assert (away.status_code, away.headers["Retry-After"], away.json()["error"]["code"]) == (503, "5", "unavailable")
+    beaten_site.start()
+
+
+@pytest.mark.parametrize("nginx", ["caddy"], indirect=True)
+def test_caddy_serves_files_and_its_own_refusals_are_json(api, beaten_site):
+    name = next((beaten_site.data_dir / "static" / "assets").glob("main-*.js")).name
+    file = api.get(f"/static/assets/{name}")
+    assert (file.status_code, file.headers["Server"]) == (200, "Caddy")
+    assert file.headers["Cache-Control"].endswith("immutable")
+    too_large = api.post("/v1/chat/completions", content=b" " * 3_000_000)
+    assert (too_large.status_code, too_large.json()["error"]["code"]) == (413, "body_too_large")
     beaten_site.kill()
     away = api.get("/v1/models")
     assert (away.status_code, away.headers["Retry-After"], away.json()["error"]["code"]) == (503, "5", "unavailable")
