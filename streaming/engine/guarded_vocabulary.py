@@ -9,6 +9,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from streaming.engine.token_bound import token_bound
+
 # Control tokens that some vocabularies do not flag as special: <think>, <tool_call>, [INST] …
 MARKER = re.compile(r"<[^\s<>]+>|\[/?[A-Z][A-Z_]*\]")
 # The library would start a thread for each processor, for batches of one.
@@ -28,6 +30,7 @@ class GuardedVocabulary:
 
     def __init__(self, definition: str):
         document = json.loads(definition)
+        self._bound = token_bound(document)
         added = [token for token in document.get("added_tokens", ()) if is_control(token)]
         names = [token["content"] for token in added]
         self._secret = f"\ue000{secrets.token_hex(8)}\ue001"
@@ -75,6 +78,10 @@ class GuardedVocabulary:
         """A rendered template: its own control tokens made to count, the hidden ones back as text."""
         marked = replace_all(self._any, rendered, lambda match: self._renamed(match.group()))
         return replace_all(self._placeholders, marked, lambda match: self._name_of[match.group()])
+
+    def least_tokens(self, rendered: str) -> int:
+        """How many tokens a rendered template is at least; 0 where the vocabulary lets nothing be said."""
+        return self._bound.least_tokens(replace_all(self._placeholders, rendered, lambda m: self._name_of[m.group()]))
 
     def encode(self, text: str) -> list[int]:
         """Token ids of the text; only revealed control tokens become control tokens."""

@@ -10,6 +10,7 @@ from typing import Any
 from streaming.engine.api_key import key_of
 from streaming.engine.base import Engine, EngineError, GenerateRequest, Load, Sampling
 from streaming.engine.completion_stream import CompletionStream
+from streaming.engine.grammar_trial import GrammarTrials
 from streaming.engine.metrics_text import totals
 from streaming.engine.upstream import Upstream
 from streaming.protocol.engine_output import EngineOutput
@@ -38,10 +39,12 @@ class LlamaCppEngine(Engine):
         self._were_in_slot: deque[str] = deque(maxlen=REMEMBERED_REQUESTS)
         key = key_of(options)
         self._upstream = Upstream(url, {"Authorization": f"Bearer {key}"} if key else None)
+        self._grammars = GrammarTrials(self._upstream)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[EngineOutput, None]:
         answer = CompletionStream()
         in_slot = False
+        await self._grammars.require(request, seed_of(request))
         stream = await self._upstream.open("/completion", completion_body(request), explain_refusal)
         try:
             while (events := await stream.read()) is not None:

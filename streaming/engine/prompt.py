@@ -16,16 +16,26 @@ class PromptError(ValueError):
     """Messages that make no prompt. The text is safe to show to the caller."""
 
 
+class HopelesslyLong(Exception):
+    """A prompt that need not be cut into tokens to be known as too long: it has ``least_tokens`` of them or more."""
+
+    def __init__(self, least_tokens: int):
+        super().__init__(f"at least {least_tokens} tokens")
+        self.least_tokens = least_tokens
+
+
 def render_prompt(
     bundle: TokenizerBundle,
     messages: Sequence[Mapping[str, Any]],
     *,
     variables: Mapping[str, Any] | None = None,
+    most_tokens: int | None = None,
 ) -> list[int]:
     """The ids of the messages in the model's chat format, ready for its answer.
 
     ``variables`` are further names for the template (tools, enable_thinking); what is in them
-    counts as user text too.
+    counts as user text too. Raises PromptError, and HopelesslyLong instead of cutting into tokens what must be
+    more than ``most_tokens``.
     """
     if bundle.chat_template is None:
         raise PromptError("this model has no chat template")
@@ -39,6 +49,8 @@ def render_prompt(
         raise PromptError(f"the model's chat template refused the messages: {one_line(error)}") from error
     except (TemplateError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
         raise PromptError("the model's chat template cannot render these messages") from error
+    if most_tokens is not None and (least := bundle.vocabulary.least_tokens(text)) > most_tokens:
+        raise HopelesslyLong(least)
     return encode(bundle, bundle.vocabulary.reveal(text))
 
 

@@ -4,11 +4,12 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from streaming import models
-from streaming.engine.prompt import PromptError, carry_on, render_prompt
+from streaming.engine.prompt import HopelesslyLong, PromptError, carry_on, render_prompt
 from streaming.engine.registry import bundle_for, engine_for
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.engine.tools_in_prompt import with_tools
@@ -53,31 +54,35 @@ async def fit(ask: Ask, row: models.Engine, most_tokens: int) -> Prompt:
         message = f"continues: the engine of {ask.model!r} cannot write on from a text; ask again instead"
         raise Refused(400, "invalid_request", message, param="continues")
     json_schema = constraint(ask, engine, row.options)
-    messages, token_ids = await _tokenized(ask, row)
+    try:
+        messages, token_ids = await _tokenized(ask, row, row.context_tokens - 1)
+    except HopelesslyLong as error:
+        raise _too_long(row, str(error)) from None
     left = row.context_tokens - len(token_ids)
     if left < 1:
-        raise Refused(
-            400,
-            "context_length_exceeded",
-            f"messages: the prompt must be below the model's context of {row.context_tokens} tokens"
-            f" (got {len(token_ids)})",
-            param="messages",
-        )
+        raise _too_long(row, str(len(token_ids)))
     max_tokens = min(ask.max_tokens or left, left, most_tokens)
     _check_sampling(ask.sampling, max_tokens, row)
     return Prompt(token_ids, max_tokens, messages, json_schema)
 
 
+def _too_long(row: models.Engine, got: str) -> Refused:
+    message = f"messages: the prompt must be below the model's context of {row.context_tokens} tokens (got {got})"
+    return Refused(400, "context_length_exceeded", message, param="messages")
+
+
 async def tokenized(ask: Ask, row: models.Engine) -> list[int]:
     """The prompt ids, whether they fit or not. Raises Refused when the messages make no prompt."""
-    return (await _tokenized(ask, row))[1]
+    return (await _tokenized(ask, row, None))[1]
 
 
-async def _tokenized(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
+async def _tokenized(
+    ask: Ask, row: models.Engine, most_tokens: int | None
+) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
     size_chars = sum(len(str(message)) for message in ask.messages)
     if size_chars + len(str(ask.tools)) <= INLINE_CHARS:
-        return _tokenize(ask, row)
-    return await asyncio.get_running_loop().run_in_executor(_long_prompts, _tokenize, ask, row)
+        return _tokenize(ask, row, most_tokens)
+    return await asyncio.get_running_loop().run_in_executor(_long_prompts, _tokenize, ask, row, most_tokens)
 
 
 def _check_sampling(sampling: Mapping[str, Any], max_tokens: int, row: models.Engine) -> None:
@@ -92,32 +97,41 @@ def _check_sampling(sampling: Mapping[str, Any], max_tokens: int, row: models.En
             raise Refused(400, "invalid_request", message, param="logit_bias")
 
 
-def _tokenize(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
-    """The turns that stay, and their ids."""
+def _tokenize(ask: Ask, row: models.Engine, most_tokens: int | None) -> tuple[Sequence[Mapping[str, Any]], list[int]]:
+    """The turns that stay, and their ids. Raises HopelesslyLong for more than ``most_tokens``, where that is plain."""
     bundle, markers = bundle_for(row), markers_named(row.options.get("markers", "none"))
-    token_ids = _render_all(bundle, ask, markers)
-    if ask.conversation_id is None:
-        return ask.messages, token_ids
 
     def without(first: int) -> list[int]:
-        return _render_all(bundle, replace(ask, messages=ask.messages[first:]), markers)
+        return _render_all(bundle, replace(ask, messages=ask.messages[first:]), markers, most_tokens)
 
     room = row.context_tokens - row.context_tokens // ANSWER_SHARE
+
+    def fits(first: int) -> bool:
+        try:
+            return len(without(first)) <= room
+        except HopelesslyLong:
+            return False
+
     later = [index for index, message in enumerate(ask.messages) if index and message["role"] == "user"]
-    if len(token_ids) <= room or not later:
-        return ask.messages, token_ids
+    if ask.conversation_id is None or not later:
+        return ask.messages, without(0)
+    with suppress(HopelesslyLong):
+        token_ids = without(0)
+        if len(token_ids) <= room:
+            return ask.messages, token_ids
     # Each try costs a whole rendering, so it is not one for each exchange that has to go.
-    first = bisect_left(later, True, key=lambda index: len(without(index)) <= room)
+    first = bisect_left(later, True, key=fits)
     kept = later[min(first, len(later) - 1)]
     return ask.messages[kept:], without(kept)
 
 
-def _render_all(bundle: TokenizerBundle, ask: Ask, markers: Markers | None) -> list[int]:
+def _render_all(bundle: TokenizerBundle, ask: Ask, markers: Markers | None, most_tokens: int | None) -> list[int]:
     """With all that an API caller may give a template; one that has no place for tools gets them as text."""
     turns, cut = (ask.messages[:-1], ask.messages[-1]["content"]) if ask.continues else (ask.messages, "")
     messages, tools = with_tools(bundle, turns, ask.tools, markers)
     thinking = {} if ask.thinking is None else {"enable_thinking": ask.thinking}
-    token_ids = _render(bundle, messages, **({"variables": {**tools, **thinking}} if tools or thinking else {}))
+    variables = {"variables": {**tools, **thinking}} if tools or thinking else {}
+    token_ids = _render(bundle, messages, most_tokens=most_tokens, **variables)
     return carry_on(bundle, token_ids, cut)
 
 

@@ -14,7 +14,7 @@ from tests.child import ROOT, Child
 from tests.e2e.reading import eventually
 
 #: Deaths are noticed in seconds, so that a test of one does not take half a minute.
-QUICK = {"BEAT_S": "0.4", "DEAD_S": "2", "SWEEP_S": "0.5"}
+QUICK = {"BEAT_S": "0.4", "DEAD_S": "2", "SWEEP_S": "0.5", "ENGINE_DRAIN_S": "1"}
 
 
 class Site:

@@ -316,3 +316,13 @@ async def test_the_key_comes_from_the_named_variable(monkeypatch):
     assert heads[0].startswith(b"GET /health ")
     await engine.aclose()
     server.close()
+
+
+async def test_whether_a_schema_can_be_held_to_is_asked_once(fault, fault_client):
+    schema = {"type": "object"}
+    for _ in range(3):
+        await collect(fault_client, ask(max_tokens=3, json_schema=schema))
+    await collect(fault_client, ask(max_tokens=3))
+    trials = [body for body in fault.bodies if body["n_predict"] == 1]
+    assert (len(trials), fault.requests_total) == (1, 5)
+    assert trials[0]["json_schema"] == schema

@@ -136,3 +136,28 @@ async def test_carrying_on_goes_on_behind_what_was_shown(worker, demo_tokenizer)
     second = await collect(worker, ask(ids, max_tokens=8, temperature=0))
     assert second[-1].usage.prompt_tokens == len(ids)
     assert shown(second) != shown(first)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"type": "string"}},
+        {"type": "nonsense"},
+        {"enum": []},
+        {"type": "object", "properties": {"a": {"if": {"type": "string"}}}, "required": ["a"]},
+        {"type": "object", "propertyNames": {"pattern": "^x"}},
+    ],
+)
+async def test_a_schema_that_it_makes_no_grammar_of_is_refused_instead_of_ignored(worker, schema):
+    for _ in range(2):
+        with pytest.raises(EngineError) as caught:
+            await collect(worker, ask([504, 665], max_tokens=8, json_schema=schema))
+        assert caught.value.is_refusal, "no other engine of its kind would, and it is no fault"
+        assert "JSON schema" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "begins"), [({"type": "object"}, "{"), ({"type": "integer"}, "-0123456789"), ({"const": "a"}, '"')]
+)
+async def test_a_schema_that_it_can_hold_to_is_held_to(worker, schema, begins):
+    assert shown(await collect(worker, ask([504, 665], max_tokens=8, json_schema=schema))).lstrip()[0] in begins

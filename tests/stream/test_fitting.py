@@ -24,7 +24,7 @@ def rendered(monkeypatch) -> list[list[str]]:
     seen = []
     real = prompting.render_prompt
 
-    def noted(bundle, messages):
+    def noted(bundle, messages, **options):
         seen.append([message["content"] for message in messages])
         return real(bundle, messages)
 
