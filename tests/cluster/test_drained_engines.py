@@ -51,7 +51,7 @@ def test_every_process_moves_what_runs_on_a_drained_engine_and_sums_by_engine_ar
         assert answer.text == "tick " * 400
         row = one.row(answer.response_id)
         assert row["end_state"] == "completed"
-        moved += [row["owner"]] if [a["ended"] for a in row["attempts"]] == ["drained", "stop"] else []
+        moved += [row["owner"]] if [a["ended"] for a in json.loads(row["attempts"])] == ["drained", "stop"] else []
     assert len(moved) == 4
     assert len(set(moved)) == 2, "of both processes"
     by_engine = one.manage(
@@ -61,7 +61,7 @@ def test_every_process_moves_what_runs_on_a_drained_engine_and_sums_by_engine_ar
     )  # fmt: skip
     stored = one.rows("SELECT attempts FROM streaming_response")
     sums = {}
-    for attempt in (attempt for (attempts,) in stored for attempt in attempts):
+    for attempt in (attempt for (attempts,) in stored for attempt in json.loads(attempts)):
         sums[attempt["engine_id"]] = sums.get(attempt["engine_id"], 0) + attempt["generated_tokens"]
     assert dict(json.loads(by_engine.splitlines()[-1])) == sums
     assert sums[engines["m1"]] < sums[engines["m2"]]
