@@ -27,6 +27,7 @@ from . import refusals
 from .auth import caller, credential
 from .errors import ApiError, deleted
 from .handover import BodyHandover, StreamHandover
+from .limit_headers import limit_headers
 from .position import refuse_expired
 from .response_body import asked_of, head, response_body
 
@@ -92,7 +93,15 @@ async def attach_or_start(request: HttpRequest, ask: Ask, before_prompt: BeforeP
     except ConversationBusy:
         raise ApiError(409, "another answer of this conversation is running", code="conversation_busy") from None
     except Refused as refused:
-        raise refusals.as_error(refused) from None
+        raise refusals.as_error(refused, ask.dialect) from None
+    answer = await _first_answer(request, ask, response, tail)
+    for name, value in limit_headers(ask.dialect, (response.reserved or {}).get("left", {})).items():
+        answer.headers[name] = value
+    return answer
+
+
+async def _first_answer(request: HttpRequest, ask: Ask, response: Response, tail: Tail) -> HttpResponse:
+    """Nothing is awaited before the reader's place."""
     if ask.detached:
         return await started(response)
     asked = (ask.kept or {}).get("asked")

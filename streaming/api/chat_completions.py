@@ -9,6 +9,7 @@ from streaming import ownership
 from streaming.protocol.dialects import OPENAI_CHAT
 
 from .asking import answer, ask_of
+from .auth import caller
 from .chat_schema import IGNORED, ChatRequest
 
 router = Router()
@@ -25,8 +26,10 @@ async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
 
 @router.get("/models", response=dict[str, Any])
 async def models(request: HttpRequest) -> dict[str, Any]:
-    """The models that can be asked for."""
-    rows = {row.model: row for row in await ownership.current().pool.rows()}
+    """The models that the caller can ask for."""
+    owner = ownership.current()
+    allowed = await owner.quotas.allowed(caller(request).user.pk, caller(request).api_key_id)
+    rows = {row.model: row for row in await owner.pool.rows() if allowed.has(row.model)}
     return {
         "object": "list",
         "data": [

@@ -4,6 +4,7 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Router
 
+from streaming import ownership
 from streaming.store import engines
 
 from .auth import caller
@@ -21,6 +22,7 @@ async def me(request: HttpRequest) -> UserOut:
 
 @router.get("/models", response=ModelsOut)
 async def models(request: HttpRequest) -> ModelsOut:
-    """The models that a conversation can use."""
+    """The models that a conversation of the user can use."""
+    allowed = await ownership.current().quotas.allowed(caller(request).user.pk, None)
     found = await sync_to_async(engines.served_models, thread_sensitive=True)()
-    return ModelsOut(data=[ModelOut(id=name, context_tokens=context) for name, context in found])
+    return ModelsOut(data=[ModelOut(id=name, context_tokens=context) for name, context in found if allowed.has(name)])

@@ -69,7 +69,7 @@ async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -
         purpose=Response.Purpose.CHAT,
         dialect=OPENAI_RESPONSES,
         stream=True,
-        model=body.model or conversation.model or await _first_model(),
+        model=body.model or conversation.model or await _first_model(user),
         messages=(),
         policy=policy(request, f"grace={settings.PAGE_GRACE_S:g}"),
         max_tokens=body.max_tokens,
@@ -146,8 +146,10 @@ def _why_not_to_continue(answer: Response) -> str | None:
     return None if answer.output_text else "nothing of that answer was shown"
 
 
-async def _first_model() -> str:
-    rows = await ownership.current().pool.rows()
+async def _first_model(user: User) -> str:
+    owner = ownership.current()
+    allowed = await owner.quotas.allowed(user.pk, None)
+    rows = await owner.pool.rows()
     if not rows:
         raise ApiError(503, "no engine is set up", code="overloaded", headers={"Retry-After": "10"})
-    return rows[0].model
+    return next((row.model for row in rows if allowed.has(row.model)), rows[0].model)

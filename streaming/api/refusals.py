@@ -1,7 +1,6 @@
 """Owns storing what a known caller was refused before a stream: a response ended ``rejected``. Refuses nothing."""
 
 import logging
-import math
 import time
 from collections import Counter
 from typing import Any
@@ -21,6 +20,7 @@ from streaming.store import creation, threads
 from streaming.store.creation import NewResponse
 
 from .errors import ApiError
+from .limit_headers import limit_headers, retry_headers
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ REASONS = {
     "not_found": "not_found",
     "context_length_exceeded": "context_length",
     "rate_limited": "over_quota",
+    "model_not_allowed": "scope",
     "overloaded": "overloaded",
     "conversation_busy": "conflict",
     "idempotency_key_reused": "conflict",
@@ -43,11 +44,9 @@ ASKING = {"/v1/chat/completions": OPENAI_CHAT, "/v1/responses": OPENAI_RESPONSES
 _written: Counter[tuple[int, int]] = Counter()
 
 
-def as_error(refused: Refused) -> ApiError:
-    """What the caller is told."""
-    headers = {}
-    if refused.retry_after_s is not None:
-        headers["Retry-After"] = str(math.ceil(refused.retry_after_s))
+def as_error(refused: Refused, dialect: str = OPENAI_CHAT) -> ApiError:
+    """What the caller is told; limits in the words of the dialect."""
+    headers = retry_headers(refused.status, refused.retry_after_s) | limit_headers(dialect, refused.left)
     return ApiError(refused.status, refused.message, code=refused.code, param=refused.param, headers=headers)
 
 

@@ -5,10 +5,13 @@ from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
 from .histogram import DailyHistogram
+from .price import ModelPrice
 from .process import ReaderPresence, WebProcess
+from .quota import Quota, QuotaSettlement, QuotaUse
 from .response import Response, ResponseEvent
 from .response_input import ResponseInput
 from .usage import DailyUsage
+from .webhook import WebhookDelivery, WebhookEndpoint
 
 __all__ = [
     "ApiKey",
@@ -19,9 +22,15 @@ __all__ = [
     "Engine",
     "LoginToken",
     "Message",
+    "ModelPrice",
+    "Quota",
+    "QuotaSettlement",
+    "QuotaUse",
     "ReaderPresence",
     "Response",
     "ResponseEvent",
     "ResponseInput",
     "WebProcess",
+    "WebhookDelivery",
+    "WebhookEndpoint",
 ]

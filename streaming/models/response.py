@@ -87,6 +87,9 @@ class Response(models.Model):
     sent_tokens = models.PositiveIntegerField(default=0)
     delivered_tokens = models.PositiveIntegerField(default=0)
     usage_estimated = models.BooleanField(default=False)
+    reserved = models.JSONField(null=True, help_text="what it took of quotas at its start; empty: no quota")
+    cost = models.DecimalField(max_digits=20, decimal_places=12, null=True, blank=True)
+    currency = models.CharField(max_length=3, blank=True)
 
     no_store = models.BooleanField(default=False, help_text="the text is erased soon after the end")
     erased_at = models.DateTimeField(null=True, blank=True, help_text="since then only numbers are left of it")

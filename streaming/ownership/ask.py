@@ -66,7 +66,10 @@ class Ask:
 
 
 class Refused(Exception):
-    """A request that is not answered; ``status`` and ``code`` are the wire's, ``param`` the field at fault."""
+    """A request that is not answered; ``status`` and ``code`` are the wire's, ``param`` the field at fault.
+
+    ``left`` is what the caller's quotas leave of its limits, where one of them is the reason.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Refused(Exception):
         *,
         param: str | None = None,
         retry_after_s: float | None = None,
+        left: Mapping[str, Mapping[str, Any]] | None = None,
     ):
         super().__init__(message)
         self.status = status
@@ -83,3 +87,4 @@ class Refused(Exception):
         self.message = message
         self.param = param
         self.retry_after_s = retry_after_s
+        self.left = left or {}

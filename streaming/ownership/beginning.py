@@ -1,7 +1,7 @@
 """Owns what an answer goes on from, new or part written: its prompt, its pure state, its job. Decides not whether."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streaming.engine.base import Sampling
@@ -28,6 +28,12 @@ class Beginning:
     bundle: TokenizerBundle
     prompt_ids: Sequence[int]
     options: StreamOptions
+
+    def within(self, max_tokens: int) -> "Beginning":
+        """The same for an answer of that many tokens."""
+        if max_tokens == self.options.get("max_tokens"):
+            return self
+        return replace(self, options={**self.options, "max_tokens": max_tokens})
 
     def prompt_after(self, events: Sequence[Event], by_ids: bool) -> list[int]:
         """The prompt and what was produced after it: the same ids, or the shown text tokenized."""

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError
 from ulid import ULID
 
-from streaming.admission import Admission, ReaderCaps
+from streaming.admission import Admission, QuotaBook, ReaderCaps
 from streaming.journal import Journal, Tail
 from streaming.models import Response
 from streaming.notify import ENDED, STARTED, Change, Changes
@@ -53,6 +53,7 @@ class Owner:
         self.aborts = Aborts()
         self.draining = False
         self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
+        self.quotas = QuotaBook()
         self.places = Places(self.admission)
         self.readers = ReaderCaps(settings.MAX_READERS_PER_RESPONSE, settings.MAX_READERS_PER_USER)
         #: What the open pages of users are told.

@@ -1,17 +1,19 @@
 """Owns the way from a validated request to a running response. Knows no HTTP."""
 
 import asyncio
+import sys
 from dataclasses import replace
 
 from django.conf import settings
 
-from streaming.admission import TooMany
+from streaming.admission import Allowed, TooMany
 from streaming.journal import Tail
 from streaming.models import Engine, Response
 from streaming.pool import AllDrained, Overloaded, UnknownModel
 from streaming.relay import Job
 from streaming.store import creation, threads
 from streaming.store.creation import NewResponse
+from streaming.store.quotas import Claim, OverQuota
 
 from .ask import Ask, Refused
 from .beginning import beginning_of, job_of
@@ -32,8 +34,21 @@ async def check(owner: Owner, ask: Ask) -> Engine:
             f"model: no model {ask.model[:80]!r} is served here",
             param="model",
         ) from None
+    _check_allowed(ask, await owner.quotas.allowed(ask.user_id, ask.api_key_id))
     check_room(owner, ask)
     return row
+
+
+def _check_allowed(ask: Ask, allowed: Allowed) -> None:
+    """What quotas say of a request whatever was used before it. Raises Refused."""
+    if not allowed.has(ask.model):
+        names = ", ".join(allowed.models or ()) or "none"
+        message = f"model: your quota allows {names} (got {ask.model[:80]!r})"
+        raise Refused(403, "model_not_allowed", message, param="model")
+    cap = allowed.max_output_tokens
+    if cap is not None and ask.max_tokens is not None and ask.max_tokens > cap:
+        message = f"max_tokens: your quota allows at most {cap} (got {ask.max_tokens})"
+        raise Refused(400, "invalid_request", message, param="max_tokens")
 
 
 def check_room(owner: Owner, ask: Ask) -> None:
@@ -64,12 +79,15 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
     Raises Refused, and what store.creation.create raises. Cancelling it may come too late: what is stored
     gets its relay, and the policy decides what becomes of it.
     """
-    prompt = await fit(ask, row, settings.MAX_OUTPUT_TOKENS)
-    new = _new(owner, ask, prompt)
+    allowed = await owner.quotas.allowed(ask.user_id, ask.api_key_id)
+    prompt = await fit(ask, row, min(settings.MAX_OUTPUT_TOKENS, allowed.max_output_tokens or sys.maxsize))
+    new = _new(owner, ask, prompt, allowed)
     beginning = beginning_of(row, new.id, new.request, prompt.token_ids)
 
     def launch(response: Response) -> Tail:
-        return owner.launch(_job(ask, response, prompt), beginning, user_id=ask.user_id, received_at=received_at)
+        # Quotas may have left the answer fewer tokens.
+        begin = beginning.within(response.request["max_tokens"])
+        return owner.launch(_job(ask, response, prompt), begin, user_id=ask.user_id, received_at=received_at)
 
     def launch_late(stored: asyncio.Future[Response]) -> None:
         if not stored.cancelled() and not stored.exception():
@@ -84,10 +102,13 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
         except asyncio.CancelledError:
             storing.add_done_callback(launch_late)
             raise
+        except OverQuota as over:
+            wait_s = over.full.retry_after_s
+            raise Refused(429, "rate_limited", str(over), retry_after_s=wait_s, left=over.left) from None
         return response, launch(response)
 
 
-def _new(owner: Owner, ask: Ask, prompt: Prompt) -> NewResponse:
+def _new(owner: Owner, ask: Ask, prompt: Prompt, allowed: Allowed) -> NewResponse:
     return NewResponse(
         user_id=ask.user_id,
         api_key_id=ask.api_key_id,
@@ -111,7 +132,13 @@ def _new(owner: Owner, ask: Ask, prompt: Prompt) -> NewResponse:
         parent_id=ask.parent_id,
         kept=ask.kept,
         no_store=ask.no_store,
+        claim=Claim(allowed.places, _least(ask, prompt)) if allowed.places else None,
     )
+
+
+def _least(ask: Ask, prompt: Prompt) -> int:
+    """The fewest tokens that an answer begins with: all that were asked for; who named no number takes what is left."""
+    return prompt.max_tokens if ask.max_tokens is not None else max(1, ask.sampling.get("min_tokens", 0))
 
 
 def _job(ask: Ask, response: Response, prompt: Prompt) -> Job:

@@ -13,7 +13,7 @@ from streaming.models.ids import response_id, rising_now
 from streaming.protocol.end_state import REJECTED, End
 from streaming.protocol.events import ENDED, Event
 
-from . import log
+from . import log, outbox, quotas
 from .packing import pack_prompt
 from .responses import by_key, end_fields
 
@@ -34,7 +34,7 @@ class ConversationBusy(Exception):
 class NewResponse:
     """What a response is created with. ``request`` holds clamped parameters, never the prompt's text.
 
-    ``kept`` are the fields of its ResponseInput, where there is one.
+    ``kept`` are the fields of its ResponseInput, where there is one; ``claim`` what quotas are asked for.
     """
 
     user_id: int | None
@@ -55,11 +55,12 @@ class NewResponse:
     parent_id: str | None = None
     kept: Mapping[str, Any] | None = None
     no_store: bool = False
+    claim: quotas.Claim | None = None
 
     @property
     def is_one_row(self) -> bool:
         """Whether nothing but the response's own row is stored."""
-        return self.conversation_id is None and self.kept is None
+        return self.conversation_id is None and self.kept is None and self.claim is None
 
     @property
     def waits_for_nobody(self) -> bool:
@@ -71,13 +72,16 @@ def create(new: NewResponse) -> Response:
     """Store a queued response, and for the chat its messages, in one transaction.
 
     ``question`` is new user text below ``parent_id``; without it ``parent_id`` is the user message to
-    answer (again). Raises KeyTaken, ConversationBusy or, when it was deleted meanwhile, Conversation.DoesNotExist.
+    answer (again). Raises OverQuota, KeyTaken, ConversationBusy or, when it was deleted meanwhile,
+    Conversation.DoesNotExist. A quota may leave the answer fewer tokens than ``request`` says.
     """
     try:
         if new.is_one_row:
             return insert(new)
         with transaction.atomic():
-            response = insert(new, _answer_message(new, new.conversation_id) if new.conversation_id else None)
+            reserved = _reserve(new)
+            message = _answer_message(new, new.conversation_id) if new.conversation_id else None
+            response = insert(new, message, reserved)
             if new.kept is not None:
                 ResponseInput.objects.create(response_id=response.id, **new.kept)
             return response
@@ -89,11 +93,18 @@ def create(new: NewResponse) -> Response:
         raise ConversationBusy from error
 
 
-def insert(new: NewResponse, message: Message | None = None) -> Response:
+def _reserve(new: NewResponse) -> dict[str, Any] | None:
+    if new.claim is None:
+        return None
+    return quotas.reserve(new.claim, len(new.prompt_ids), new.request["max_tokens"])
+
+
+def insert(new: NewResponse, message: Message | None = None, reserved: Mapping[str, Any] | None = None) -> Response:
     """One statement, written out: the ORM takes a millisecond to find out what to do with each of the columns."""
     now = timezone.now()
     response = Response(
-        **_asked_fields(new),
+        **{**_asked_fields(new), "request": quotas.with_answer(new.request, reserved)},
+        reserved=reserved,
         conversation_id=new.conversation_id,
         message=message,
         prompt_tokens=len(new.prompt_ids),
@@ -107,6 +118,7 @@ def insert(new: NewResponse, message: Message | None = None) -> Response:
     stored = {
         "request": json.dumps(response.request),
         "attempts": json.dumps(response.attempts),
+        "reserved": json.dumps(reserved) if reserved else None,
         "prompt_ids": pack_prompt(new.prompt_ids),
         "created_at": at,
         "admitted_at": at,
@@ -159,6 +171,7 @@ def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Re
             **end_fields(end),
         )
         log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload({})))])
+        outbox.note_ended(response.id)
     return response
 
 

@@ -11,6 +11,8 @@ from django.utils import timezone
 from streaming.models import Response
 from streaming.protocol.end_state import End
 
+from . import settling
+
 ID_FORMAT = re.compile(r"resp_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 
@@ -25,7 +27,8 @@ class Ending:
 def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
     """Write the end state if nobody has: one winner by compare-and-set on state and epoch.
 
-    Must run inside a transaction that also stores the ended event. Returns whether this call won.
+    Must run inside a transaction that also stores the ended event. Returns whether this call won; then what hangs on
+    the end (quotas, cost, webhooks) is settled with it.
     """
     fields = {
         "state": Response.State.ENDED.value,
@@ -38,10 +41,14 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
     columns = ", ".join(f"{column} = %s" for column in fields)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE streaming_response SET {columns} WHERE id = %s AND epoch = %s AND end_state IS NULL",  # noqa: S608
+            f"UPDATE streaming_response SET {columns} WHERE id = %s AND epoch = %s AND end_state IS NULL"  # noqa: S608
+            f" RETURNING {settling.RETURNING}",
             [*fields.values(), response_id, epoch],
         )
-        return bool(cursor.rowcount)
+        ended = cursor.fetchone()
+    if ended is not None:
+        settling.settle(response_id, settling.Ended(*ended))
+    return ended is not None
 
 
 def end_fields(end: End) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""The last tokens of a quota, asked for at two web processes on one PostgreSQL: nobody gets them twice."""
+
+from collections import Counter
+
+from tests.books.asking import ask, ask_together, set_quota
+from tests.e2e.reading import chat, eventually
+
+EACH = 20
+ROOM = 3
+
+
+def in_use(site) -> tuple[int, int]:
+    """(streams, tokens of the day) as the next caller finds them."""
+    ((streams, windows),) = site.rows("SELECT streams, windows FROM streaming_quotause")
+    back = site.rows("SELECT requests, tokens FROM streaming_quotasettlement")
+    tokens = sum(tokens for _, tokens in windows["day"].values())
+    return streams - len(back), tokens - sum(tokens for _, tokens in back)
+
+
+def is_under_a_quota(site, key: str) -> bool:
+    return "x-ratelimit-limit-tokens" in ask(site.url, key, "?", "ticks", max_tokens=1).headers
+
+
+def test_fifty_at_two_processes_cannot_together_pass_the_last_tokens(both):
+    one, two = both
+    key = one.manage("create_api_key", "limited")
+    each = ask(one.url, key, "?", "ticks", max_tokens=1).json()["usage"]["prompt_tokens"] + EACH
+    set_quota(one, "limited", tokens_per_day=10**6)
+    eventually(lambda: all(is_under_a_quota(site, key) for site in both))
+    room = ROOM * each + each - 1
+    set_quota(one, "limited", tokens_per_day=in_use(one)[1] + room)
+    answers = ask_together([one.url, two.url], 50, key, "?", "ticks", max_tokens=EACH)
+    assert Counter(answer.status_code for answer in answers) == {200: ROOM, 429: 50 - ROOM}
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert refused.json()["error"]["code"] == "rate_limited"
+    assert "tokens_per_day: limit" in refused.json()["error"]["message"]
+    assert 0 < int(refused.headers["Retry-After"]) <= 86400
+    eventually(lambda: in_use(one)[0] == 0)
+    assert one.rows("SELECT tokens_per_day FROM streaming_quota")[0][0] - in_use(one)[1] == room - ROOM * each
+
+
+def test_what_a_killed_process_had_reserved_is_settled_by_who_ends_it(both):
+    one, two = both
+    key = one.manage("create_api_key", "limited")
+    set_quota(one, "limited", tokens_per_day=10**9)
+    eventually(lambda: is_under_a_quota(one, key))
+    eventually(lambda: in_use(one)[0] == 0)
+    used = in_use(one)[1]
+    with one.api(key) as client:
+        cut = chat(client, "go", model="ticks", max_tokens=5000, until=lambda s: len(s.seqs) >= 5,
+                   headers={"X-Disconnect-Policy": "grace=60"})  # fmt: skip
+        assert in_use(one)[0] == 1
+        assert in_use(one)[1] > used + 5000
+        one.kill()
+    with two.api(key) as client:
+        eventually(lambda: two.row(cut.response_id)["epoch"] > 1, 20)
+        ended = client.post(f"/v1/responses/{cut.response_id}/cancel").json()
+    assert ended["end_state"] == "cancelled"
+    row = two.row(cut.response_id)
+    assert in_use(two) == (0, used + row["prompt_tokens"] + row["generated_tokens"])
