@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
@@ -15,6 +15,7 @@ from .responses import Ending, end
 
 #: How often a writer that was taken for dead may be faster before that is an error.
 LATE_WRITES = 20
+DEADLOCK = "40P01"
 #: How a response ends that nobody can carry on.
 LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
@@ -70,7 +71,8 @@ def _end_orphan(response: Response, how: End) -> bool:
 def _against_a_late_writer(work: Callable[[], bool]) -> bool:
     """Run in a transaction; again where an owner that is not dead after all stored an event in between.
 
-    Events do not lock the row, so only the primary key tells. The loser of that race looks again.
+    Events do not lock the row, so only the primary key tells. The loser of that race looks again. On PostgreSQL it may
+    be told of a deadlock instead: we hold the row and wait for its event, it wrote that and waits for the row.
     """
     for _ in range(LATE_WRITES):
         try:
@@ -78,6 +80,9 @@ def _against_a_late_writer(work: Callable[[], bool]) -> bool:
                 return work()
         except IntegrityError:
             continue
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) != DEADLOCK:
+                raise
     with transaction.atomic():
         return work()
 
