@@ -9,7 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
 
-from . import dashboard, exports
+from . import dashboard, exports, live
 
 #: Whoever may see responses may see figures of them.
 PERMISSION = "streaming.view_response"
@@ -28,7 +28,7 @@ class Page:
         return reverse(f"admin:{self.name}")
 
 
-PAGES = (Page("Usage", "chat_usage"),)
+PAGES = (Page("Live", "chat_live"), Page("Usage", "chat_usage"))
 
 
 def menu(request: HttpRequest) -> list[dict[str, Any]]:
@@ -56,6 +56,9 @@ def urls(site: AdminSite) -> list[Any]:
         return site.admin_view(inner)
 
     return [
+        path("live/", guarded(lambda request: live.view(site, request)), name="chat_live"),
+        path("live/rows/", live.rows, name="chat_live_rows"),
+        path("live/<str:response_id>/stop/", live.stop_response, name="chat_live_stop"),
         path("usage/", guarded(lambda request: dashboard.view(site, request)), name="chat_usage"),
         path("usage/export.<str:kind>", guarded(exports.view), name="chat_usage_export"),
     ]

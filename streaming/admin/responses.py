@@ -119,6 +119,8 @@ class ResponseAdmin(ReadOnlyAdmin):
                 note(request, request.user, "read text", response)
             context |= course_of(response)
             context["may_see_text"], context["shows_text"] = settings.ADMIN_SHOWS_TEXT, shows_text(request)
+            context["may_stop"] = response.end_state is None and request.user.has_perm("streaming.stop_response")
+            context["stop_link"] = reverse("admin:chat_live_stop", args=[response.pk])
             context["replay_link"] = reverse("admin:streaming_response_replay", args=[response.pk])
         answer: HttpResponse = super().change_view(request, object_id, form_url, context)
         return answer

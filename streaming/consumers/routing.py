@@ -5,6 +5,7 @@ from typing import Any
 
 from django.urls import path
 
+from .live import Live
 from .me import Me
 
-urlpatterns: Sequence[Any] = [path("ws/me/", Me.as_asgi())]
+urlpatterns: Sequence[Any] = [path("ws/me/", Me.as_asgi()), path("ws/admin/live/", Live.as_asgi())]
