@@ -1,5 +1,5 @@
 # Owns the commands that a person types; what they do stands in deploy/setup. Settings come from the environment.
-.PHONY: run cluster test check bench bench-page drill drill-cluster test-core bench-core mutants clean
+.PHONY: run cluster test check bench bench-page drill drill-cluster drill-engines test-core bench-core mutants clean
 
 # ARGS go on to pytest or the bench: make test ARGS="tests/setup -k gguf"
 GO = @exec sh deploy/setup/start.sh $@ $(ARGS)
@@ -29,6 +29,9 @@ drill:
 	$(GO)
 # It reads SEED, and SILENCE_S: how long an engine says nothing while nginx, with its own defaults, keeps the stream.
 drill-cluster:
+	$(GO)
+# It reads SEED, and VLLM_ENV where vLLM is not in DATA_DIR/vllm.
+drill-engines:
 	$(GO)
 
 # Everything that the other targets made, but for the data in DATA_DIR.

@@ -17,7 +17,8 @@ cleared), ``say`` (a text that is the rest of the stream as it stands, after ``s
 "reset" or "open"), ``comments`` (before each event), ``usage`` ("each", "none"; else where the wire has it),
 ``refuse_fields`` (a request that has one of them is refused), ``keep_open`` (no end of the body), ``no_abort`` (vLLM's
 abort call is taken and does nothing).
-The answer of ``/_control``, also to GET, is the counts.
+The answer of ``/_control``, also to GET, is the counts. ``/_arrivals`` tells of each of the first requests how many
+were there with it (itself among them), and how many answers had begun since the start.
 """
 
 import argparse
@@ -37,6 +38,7 @@ TICK_S = 0.002
 STAMP_EVERY = 20
 LONG_LINE_BYTES = 9 * 2**20
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+ARRIVALS_MAX = 500
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -154,6 +156,8 @@ class FaultEngine:
         self.chunks_total = self.aborted_total = self.finished_total = self.requests_total = 0
         self.port = None
         self.bodies = deque(maxlen=100)
+        self.begun_total = 0
+        self.arrivals = []
 
     @property
     def running(self):
@@ -183,6 +187,7 @@ class FaultEngine:
             **{wire.path: functools.partial(self.complete, wire) for wire in WIRES},
             "/inference/v1/abort_requests": self.abort_requests,
             "/_control": self.steer,
+            "/_arrivals": lambda to, _: to.answer(self.arrivals),
             "/v1/models": lambda to, _: to.answer(
                 {"object": "list", "data": [{"id": "fault", "max_model_len": self.context}]}
             ),
@@ -252,8 +257,12 @@ class FaultEngine:
         if wire.early_head:
             self.send_head(stream)
         if None in self.slots:
-            return self.start(stream)
-        return self.deferred.append(stream)
+            self.start(stream)
+        else:
+            self.deferred.append(stream)
+        if len(self.arrivals) < ARRIVALS_MAX:
+            self.arrivals.append((self.running + len(self.deferred), self.begun_total))
+        return None
 
     def start(self, stream):
         stream.slot = self.slots.index(None)
@@ -331,6 +340,7 @@ class FaultEngine:
     def token_event(self, stream):
         stream.sent += 1
         self.chunks_total += 1
+        self.begun_total += stream.sent == 1
         before = self.events(stream, stream.wire.opening(stream)) if stream.sent == 1 else b""
         return before + self.events(stream, [stream.wire.token(stream)])
 

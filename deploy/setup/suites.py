@@ -1,4 +1,4 @@
-"""Owns `make test`, `bench`, `bench-page` and `drill`: their set-up, and the commands in tests/ and bench/ they run."""
+"""Owns `make test`, the benches and the drills: their set-up, and the commands in tests/ and bench/ they run."""
 
 import os
 import subprocess
@@ -35,6 +35,10 @@ def drill(args: Sequence[str]) -> NoReturn:
 
 def drill_cluster(args: Sequence[str]) -> NoReturn:
     _become("tests.drill.cluster", args)
+
+
+def drill_engines(args: Sequence[str]) -> NoReturn:
+    _become("tests.drill.engines", args)
 
 
 def _become(module: str, args: Sequence[str]) -> NoReturn:

@@ -11,14 +11,13 @@ from typing import Any
 
 import aiohttp
 
-from tests.drill.plan import LLAMA, Question
+from tests.drill.plan import Question
 from tests.drill.records import Frame, Record
 
 LOST = (aiohttp.ClientError, OSError, TimeoutError)
 LONGEST_PAUSE_S = 2.0
 #: A body comes when the answer has ended; no heartbeat says that it will.
 BODY_S = 20.0
-MAX_TOKENS = 40
 #: Small, so that a reader that stalls is felt by the server and not by buffers alone.
 RECEIVE_BYTES = 8 * 1024
 #: What a busy or leaving process may say to anybody; the next try is another one's.
@@ -95,8 +94,8 @@ class Person:
         body = {
             "model": question.model,
             "stream": question.stream,
-            "messages": [{"role": "user", "content": "Tell me of the harbour."}],
-            **({"max_tokens": MAX_TOKENS} if question.model == LLAMA else {}),
+            "messages": [{"role": "user", "content": question.text}],
+            **question.fields,
         }
         headers = {"Idempotency-Key": question.key, "X-Disconnect-Policy": question.policy}
         return self._web.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=timeout)

@@ -11,7 +11,7 @@ ID = "resp_A"
 
 @pytest.fixture
 def question():
-    return Question("key", 0, "smollm2", "grace=4", True, 0, False, None, (), None, None, 0)
+    return Question("key", "smollm2", "grace=4")
 
 
 @pytest.fixture

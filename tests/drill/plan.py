@@ -1,7 +1,8 @@
 """Owns what a seed means: who asks what when, and what is done to whom. Pure: does nothing itself."""
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 StopWay = Literal["first", "other", "key"]
@@ -26,6 +27,7 @@ SCRIPTS: dict[str, dict[str, Any]] = {
 #: Its outputs are text, each one token: as ids its answer would be longer than any may be.
 TEXT_MODEL = "pages"
 LLAMA = "smollm2"
+LLAMA_TOKENS = 40
 
 
 def whole_text(model: str) -> str:
@@ -51,20 +53,25 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One response: what is asked, and what its reader does. Numbers of frames count over all its connections."""
+    """One response: what is asked, and what its reader does. Numbers of frames count over all its connections.
+
+    ``fields`` go into the request beside what every question has.
+    """
 
     key: str
-    at_s: float
     model: str
-    policy: str
-    stream: bool
-    first: int
-    has_twin: bool
-    stop: Stop | None
-    resets_after: tuple[int, ...]
-    stall: tuple[int, float] | None
-    leaves_after: int | None
-    seed: int
+    policy: str = "abort"
+    stream: bool = True
+    text: str = "Tell me of the harbour."
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    at_s: float = 0.0
+    first: int = 0
+    has_twin: bool = False
+    stop: Stop | None = None
+    resets_after: tuple[int, ...] = ()
+    stall: tuple[int, float] | None = None
+    leaves_after: int | None = None
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,7 @@ def _question(chance: random.Random, key: str, size: Size) -> Question:
         key=key,
         at_s=chance.uniform(0, size.span_s),
         model=model,
+        fields={"max_tokens": LLAMA_TOKENS} if model == LLAMA else {},
         policy=chance.choice(["abort", "abort", "background", *(f"grace={n}" for n in (2, 4, 8))]),
         stream=stream,
         first=chance.randrange(size.processes),

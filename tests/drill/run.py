@@ -1,29 +1,24 @@
 """Owns one run of the drill on a site that is up: people and faults at their times, the settling, the judgement."""
 
 import asyncio
-import itertools
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import aiohttp
 
 from tests.drill import books, client, laws, stopping
 from tests.drill.plan import Fault, Plan, Question
 from tests.drill.records import Record, StopRecord
-from tests.drill.sites import END_S, Cluster, inflict, process_of
+from tests.drill.sites import END_S, Cluster, complaints, inflict, process_of
 from tests.e2e.site import Site
 
 #: From the last end to free slots: the engine notices a closed socket at its next step.
 IDLE_S = 5
 #: What a process says when it lets go of responses that still ran; the last one has none.
 RELEASED = "released for another process"
-#: How a record begins in a process's log.
-RECORD = re.compile(r"\d{4}-\d\d-\d\d ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +136,5 @@ def _engines_and_processes(sites: Sequence[Site]) -> list[str]:
         code = process_of(site).end(timeout_s=END_S)
         lines += [f"process {nth}: ended with {code}"] if code else []
         lines += [f"process {nth}: {line}" for line in process_of(site).lines if RELEASED in line]
-        lines += [f"process {nth}: {line}" for line in _complaints(site.data_dir / "web.log")]
+        lines += [f"process {nth}: {line}" for line in complaints(site.data_dir / "web.log")]
     return lines
-
-
-def _complaints(log: Path) -> list[str]:
-    """Lines that say a fault of ours, each with the last line of its trace, which names the exception."""
-    found: list[str] = []
-    lines = log.read_text(errors="replace").splitlines()
-    for nth, line in enumerate(lines):
-        if " ERROR " in line or " CRITICAL " in line:
-            more = itertools.takewhile(lambda text: not RECORD.match(text), lines[nth + 1 :])
-            found.append(" | ".join([line, *list(more)[-1:]]))
-    return found

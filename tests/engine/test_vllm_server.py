@@ -6,11 +6,7 @@ Only where VLLM_ENV names its environment: `manage.py run_engine --kind vllm --c
 import asyncio
 import json
 import os
-import re
 import signal
-import subprocess
-import sys
-import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -23,42 +19,24 @@ from streaming.engine.prompt import render_prompt
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.engine.upstream import Upstream
 from streaming.engine.vllm import VllmEngine
-from tests.child import ROOT
-from tests.engine.conftest import ask, broken, collect, shown, until
+from tests.drill.engines import ledger
+from tests.drill.engines.findings import broken, table
+from tests.drill.engines.stage import stage
+from tests.engine import vllm_server
+from tests.engine.conftest import ask, collect, shown, until
+from tests.engine.conftest import broken as broken_off
 
-START_S = 400
-SLOTS = 4
+SLOTS = vllm_server.SLOTS
 SECRET = "lighthouse-7731"
 
 
 @pytest.fixture(scope="module")
-def vllm_model(demo_tokenizer):
-    """The demo model as vLLM loads it, made once for a machine."""
-    folder = Path(os.environ["VLLM_ENV"]) / "demo-model"
-    if not folder.exists():
-        python = folder.parent / "bin" / "python"
-        command = [str(python), "tests/engine/vllm_model.py", str(demo_tokenizer / "model.gguf"), str(folder)]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def server(vllm_model, tmp_path_factory):
+def server(demo_model, tmp_path_factory):
     """The server's URL and its log, started by the command and stopped as a supervisor would."""
     log = tmp_path_factory.mktemp("vllm") / "log.txt"
-    command = [sys.executable, "manage.py", "run_engine", "--kind", "vllm", "--cpu", str(vllm_model), "--port", "0"]
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [*command, "--context", "2048", "--slots", str(SLOTS)], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT
-        )
-    give_up_at = time.monotonic() + START_S
-    while not (ready := re.search(r"engine: ready on (\S+), 4 slots of 2048 tokens", log.read_text())):
-        assert process.poll() is None, log.read_text()[-2000:]
-        assert time.monotonic() < give_up_at, log.read_text()[-2000:]
-        time.sleep(0.2)
-    yield ready.group(1), log
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) is not None
+    child, url = vllm_server.start(vllm_server.demo_model(Path(os.environ["VLLM_ENV"]), demo_model), log)
+    yield url, log
+    assert child.end(signal.SIGTERM, timeout_s=30) is not None
 
 
 @pytest.fixture
@@ -210,11 +188,24 @@ async def test_an_answer_can_be_held_to_a_schema(vllm, bundle):
 
 
 async def test_a_prompt_that_is_too_long_is_an_error_although_its_status_is_200(vllm):
-    _, error = await broken(vllm, ask([504] * 3000))
+    _, error = await broken_off(vllm, ask([504] * 3000))
     assert (error.reason, error.status) == ("upstream_error", None)
-    _, error = await broken(vllm, ask([10**6]))
+    _, error = await broken_off(vllm, ask([10**6]))
     assert error.reason == "upstream_error"
     assert await vllm.healthy() is True
+
+
+def test_left_in_each_phase_it_is_free_its_counter_is_our_books_and_a_paused_owner_is_stopped(
+    server, tmp_path, model_dir
+):
+    """The engines' drill on it, in the ways that its promise names."""
+    cells = [cell for cell in ledger.TOLD if cell[0] in ("stop", "disconnect", "timer")]
+    with stage(tmp_path, model_dir, seed=6) as on:
+        findings = asyncio.run(ledger.vllm(on, server[0], cells, released=()))
+        assert on.complaints() == []
+    print(table(findings))
+    assert {finding.part for finding in findings} == {"a", "g", "h"}
+    assert broken(findings) == []
 
 
 def test_no_prompt_stands_in_its_log(server):

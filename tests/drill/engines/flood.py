@@ -1,0 +1,81 @@
+"""Owns the part in which more ask than an engine can take: who is sent away is told when to come, and that is right."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import aiohttp
+
+from tests.drill.engines.findings import Finding
+from tests.drill.engines.stage import ANSWER_S, Stage
+
+SLOTS, QUEUE = 8, 50
+TOKENS, RATE = 60, 150
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one request came to; ``told_s`` is its Retry-After where there was one."""
+
+    status: int
+    told_s: int | None
+    is_served: bool
+
+
+async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
+    """So many at once on one engine of eight slots, with a queue of fifty."""
+    engine = stage.fault(rate=RATE, slots=SLOTS)
+    stage.register("flood", "llamacpp", [engine.url], slots=SLOTS, context_tokens=8192)
+    async with stage.web() as web:
+        await asyncio.gather(*[_ask(stage, web) for _ in range(SLOTS)])  # so that its pace is known
+        began_at = time.monotonic()
+        returns: list[asyncio.Task[Asked]] = []
+        first = await asyncio.gather(*[_ask(stage, web, returns) for _ in range(requests)])
+        taken = [asked for asked in first if asked.status == 200]
+        each_s = (time.monotonic() - began_at) / max(1, len(taken))
+        later = await asyncio.gather(*returns)
+    engine.kill()
+    refused = [asked for asked in first if asked.status != 200]
+    told = sorted(asked.told_s or 0 for asked in refused)
+    # The n-th who is refused could be served when those before it had been, at the pace that was seen.
+    real = [(len(taken) + nth) * each_s for nth in range(1, len(refused) + 1)]
+    worst = max((said / wait for said, wait in zip(told, real, strict=True)), default=0.0)
+    served = sum(asked.is_served for asked in later)
+    statuses = sorted({asked.status for asked in refused})
+    did = f"{requests} requests at {SLOTS} slots and a queue of {QUEUE}"
+    return [
+        Finding(
+            "e", "fault server", did, f"{len(taken)} taken and served, {len(refused)} refused with {statuses}",
+            "the rest get 503 with Retry-After",
+            all(asked.is_served for asked in taken) and statuses == [503] and all(told)
+            and SLOTS + QUEUE <= len(taken) < SLOTS + QUEUE + 2 * SLOTS,
+        ),
+        Finding(
+            "e", "fault server", "they come back after their Retry-After",
+            f"{served} of {len(refused)} served ({100 * served / max(1, len(refused)):.0f} %)", "80 % or more",
+            served >= 0.8 * len(refused) > 0,
+        ),
+        Finding(
+            "e", "fault server", f"they were told {told[:1]}…{told[-1:]} s",
+            f"at worst {worst:.2f} of the real wait", "nobody more than twice the real wait", 0 < worst <= 2,
+        ),
+    ]  # fmt: skip
+
+
+async def _ask(stage: Stage, web: aiohttp.ClientSession, returns: list[asyncio.Task[Asked]] | None = None) -> Asked:
+    """Ask once; who is refused comes back, where ``returns`` takes that."""
+    body = {
+        "model": "flood", "stream": True, "max_tokens": TOKENS, "messages": [{"role": "user", "content": "hi"}],
+    }  # fmt: skip
+    timeout = aiohttp.ClientTimeout(total=ANSWER_S)
+    async with web.post(f"{stage.one.url}/v1/chat/completions", json=body, timeout=timeout) as answer:
+        told = answer.headers.get("Retry-After")
+        if told is not None and returns is not None:
+            returns.append(asyncio.create_task(_come_back(stage, web, int(told))))
+        text = (await answer.read()).decode()
+    return Asked(answer.status, int(told) if told else None, text.rstrip().endswith("[DONE]"))
+
+
+async def _come_back(stage: Stage, web: aiohttp.ClientSession, told_s: int) -> Asked:
+    await asyncio.sleep(told_s)
+    return await _ask(stage, web)
