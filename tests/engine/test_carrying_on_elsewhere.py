@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 
 import pytest
 
@@ -197,30 +196,3 @@ async def test_a_successor_stops_the_attempt_of_an_owner_that_may_only_be_paused
     assert (row.end_state, row.completion_tokens, row.epoch) == ("completed", TOKENS, 2)
     assert first.bodies[-1]["token_ids"][-CUT:] == [ord("a") + nth % 26 for nth in range(1, CUT + 1)]
     await successor.drain(0)
-
-
-@pytest.mark.engine
-async def test_a_real_worker_is_killed_amid_eight_answers_and_all_complete(bench, workers, demo_tokenizer, settings):
-    settings.IDLE_TIMEOUT_S = 30.0
-    fields = {"kind": "llamacpp", "model": "m", "tokenizer": str(demo_tokenizer), "context_tokens": 2048}
-    await threads.write(lambda: [Engine.objects.create(name=url, url=url, **fields) for _, url in workers])
-    tails, responses = [], []
-    no_end = {"logit_bias": {2: -100.0, 0: -100.0}}
-    for nth in range(8):
-        ask = ask_of(bench, f"Write a long story, number {nth}.", sampling=no_end, max_tokens=40)
-        response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
-        tails.append(tail)
-        responses.append(response)
-    for tail in tails:
-        await until_stored(tail, lambda tail: tail.sent_tokens >= 5)
-    workers[0][0].send_signal(signal.SIGKILL)
-    shown = [await bench.log(response) for response in responses]
-    async with asyncio.timeout(120):
-        for response in responses:
-            await bench.owner.ended(response.id)
-    rows = [await bench.row(response) for response in responses]
-    logs = [await bench.log(response) for response in responses]
-    assert {(row.end_state, row.finish_reason, row.completion_tokens) for row in rows} == {("completed", "length", 40)}
-    assert [len(reasons(events)) for events in logs].count(1) == 4, "those of the worker that was killed"
-    assert all(events[: len(before)] == before for before, events in zip(shown, logs, strict=True))
-    assert all(events[-1].kind == "ended" and len(events) == events[-1].seq for events in logs)

@@ -10,7 +10,7 @@ from tests.drill.engines.findings import Finding
 from tests.drill.engines.stage import ANSWER_S, Stage
 
 SLOTS, QUEUE = 8, 50
-TOKENS, RATE = 60, 150
+TOKENS, RATE = 40, 150
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from tests.drill.engines.gauges import Gauges, Load
 from tests.drill.engines.stage import Stage
 
 #: Ways that leave the engine's last tokens to somebody who can still write them down.
-TOLD = [cell for cell in freeing.CELLS if cell[0] != "shutdown"]
-RELEASED = [cell for cell in freeing.CELLS if cell[0] == "shutdown"]
+TOLD = [cell for cell in freeing.cells_of("vllm") if cell[0] != "shutdown"]
+RELEASED = [cell for cell in freeing.cells_of("vllm") if cell[0] == "shutdown"]
 
 
 async def vllm(
@@ -23,6 +23,7 @@ async def vllm(
         findings = await freeing.leave_answers(stage, "vllm", url, told)
         findings.append(await ledger.compared())
         findings += await freeing.leave_answers(stage, "vllm", url, released)
+        await stage.restart_two()
         findings += await successor.paused_owner(stage, freeing.model_of("vllm"), url)
     return findings
 
