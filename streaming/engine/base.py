@@ -145,5 +145,10 @@ class Engine(ABC):
         """How many tokens prompt and answer may have together; None where it does not tell."""
         return None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether closing its connections would cut nothing off."""
+        return True
+
     async def aclose(self) -> None:  # noqa: B027
         """Release connections."""

@@ -83,6 +83,10 @@ class ChatEndpoint(Engine):
         """What this process asked for: such endpoints do not tell what others do."""
         return Load(running=self._running, waiting=0)
 
+    @property
+    def is_idle(self) -> bool:
+        return self._upstream.open_requests == 0
+
     async def aclose(self) -> None:
         await self._upstream.aclose()
 

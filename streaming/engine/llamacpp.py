@@ -104,6 +104,10 @@ class LlamaCppEngine(Engine):
         slots = await self._upstream.ask_json("/slots")
         return min((int(slot["n_ctx"]) for slot in slots), default=None)
 
+    @property
+    def is_idle(self) -> bool:
+        return self._upstream.open_requests == 0
+
     async def aclose(self) -> None:
         await self._upstream.aclose()
 

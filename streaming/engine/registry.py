@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from streaming.engine.anthropic import AnthropicEngine
@@ -48,13 +48,25 @@ _bundles: dict[str, tuple[float, TokenizerBundle]] = {}
 
 def engine_for(row: EngineRow) -> Engine:
     """The one engine of this row; another once a field of the row has changed."""
-    fields = [str(row.pk), row.kind, row.url, row.model, row.tokenizer, row.options, row.capabilities]
-    key = json.dumps(fields, sort_keys=True)
+    key = _key(row)
     if key not in _engines:
         if row.kind not in MAKE:
             raise ValueError(f"no engine kind {row.kind!r}; there are {', '.join(sorted(MAKE))}")
         _engines[key] = MAKE[row.kind](row)
     return _engines[key]
+
+
+def _key(row: EngineRow) -> str:
+    fields = [str(row.pk), row.kind, row.url, row.model, row.tokenizer, row.options, row.capabilities]
+    return json.dumps(fields, sort_keys=True)
+
+
+async def close_unused(rows: Iterable[EngineRow]) -> None:
+    """Close the engines of rows that have changed or gone, as soon as nothing runs there any more."""
+    used = {_key(row) for row in rows}
+    unused = [key for key, engine in _engines.items() if key not in used and engine.is_idle]
+    for engine in [_engines.pop(key) for key in unused]:
+        await engine.aclose()
 
 
 def bundle_for(row: EngineRow) -> TokenizerBundle:

@@ -130,6 +130,10 @@ class ScriptedEngine(Engine):
         await self.until(lambda engine: engine.proves_aborts and request.request_id not in engine.running)
         return True
 
+    @property
+    def is_idle(self) -> bool:
+        return not self.running
+
     async def healthy(self) -> bool:
         return self.is_healthy
 

@@ -28,6 +28,8 @@ class Upstream:
         self._headers = dict(headers or {})
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: Requests that have not ended.
+        self.open_requests = 0
 
     def _current_session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
@@ -47,18 +49,23 @@ class Upstream:
         ``explain`` may turn the body of a refusal into a message that is safe to show.
         """
         response = None
+        self.open_requests += 1
         try:
             response = await self._current_session().post(
                 self._url + path, json=body, headers={"Accept": "text/event-stream"}, allow_redirects=False
             )
             await self._require_stream(response, explain)
         except BaseException as error:
+            self.open_requests -= 1
             if response is not None:
                 response.close()
             if isinstance(error, Exception):
                 raise as_engine_error(error) from error
             raise
-        return EventStream(response)
+        return EventStream(response, self._closed)
+
+    def _closed(self) -> None:
+        self.open_requests -= 1
 
     async def _require_stream(self, response: aiohttp.ClientResponse, explain: Callable[[bytes], str | None]) -> None:
         if response.status == 200 and response.content_type == "text/event-stream":
@@ -91,6 +98,7 @@ class Upstream:
         return await self._request("POST", path, body)
 
     async def _request(self, method: str, path: str, body: Any = None) -> bytes:
+        self.open_requests += 1
         try:
             async with asyncio.timeout(QUESTION_TIMEOUT_S):
                 request = self._current_session().request(method, self._url + path, json=body, allow_redirects=False)
@@ -101,6 +109,8 @@ class Upstream:
                     return await read_some(response)
         except Exception as error:
             raise as_engine_error(error) from error
+        finally:
+            self.open_requests -= 1
 
     async def ask_json(self, path: str) -> Any:
         try:
@@ -116,8 +126,9 @@ class Upstream:
 class EventStream:
     """An answer on its way. Closing it closes the connection at once."""
 
-    def __init__(self, response: aiohttp.ClientResponse):
+    def __init__(self, response: aiohttp.ClientResponse, on_close: Callable[[], None]):
         self._response = response
+        self._on_close: Callable[[], None] | None = on_close
         self._parser = SSEParser(max_line_bytes=MAX_LINE_BYTES)
 
     async def read(self) -> list[ServerSentEvent] | None:
@@ -131,7 +142,11 @@ class EventStream:
         return None
 
     def close(self) -> None:
+        """More than once is no harm."""
         self._response.close()
+        if self._on_close:
+            self._on_close()
+            self._on_close = None
 
 
 async def read_some(response: aiohttp.ClientResponse) -> bytes:

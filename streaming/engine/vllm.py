@@ -123,6 +123,10 @@ class VllmEngine(Engine):
     async def context_tokens(self) -> int | None:
         return context_in(await self._upstream.ask_json("/v1/models"), "")
 
+    @property
+    def is_idle(self) -> bool:
+        return self._upstream.open_requests == 0
+
     async def aclose(self) -> None:
         for aborting in self._aborts.values():
             aborting.cancel()

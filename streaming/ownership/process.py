@@ -16,7 +16,7 @@ from .company import Company
 from .draining import look_after_drained
 from .guards import Guards
 from .owner import current
-from .probe import Probe
+from .probe import Probe, Readiness
 from .sweep import Sweep, sweep_own
 from .watch import look_when_asked, watch_own
 
@@ -34,9 +34,9 @@ def _probe() -> Probe:
     return Probe(current())
 
 
-async def trouble() -> str:
-    """Why no question would be answered by this process now; empty when one would."""
-    return await _probe().trouble()
+async def readiness() -> Readiness:
+    """Whether a question would be answered by this process now."""
+    return await _probe().readiness()
 
 
 async def start_process(others_are_dead: bool) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from streaming import models
 from streaming.engine.base import Engine, EngineError
+from streaming.engine.registry import close_unused
 from streaming.store import engines, threads
 
 from .seat import Seat
@@ -95,6 +96,7 @@ class Pool:
             self._seats.setdefault(pk, Seat(row, self._processes)).learn(row, asyncio.get_running_loop().time())
         for model in list(self._queues):
             self._serve(model)
+        await close_unused(rows.values())
 
     async def rows(self) -> list[models.Engine]:
         """The usable engines as they were at the last refresh."""

@@ -1,12 +1,16 @@
 """One engine object for each engine row, until the row changes."""
 
+import asyncio
+
 import pytest
 
+from streaming.engine.base import EngineError
 from streaming.engine.llamacpp import LlamaCppEngine
-from streaming.engine.registry import bundle_for, close_engines, engine_for
+from streaming.engine.registry import bundle_for, close_engines, close_unused, engine_for
 from streaming.engine.scripted import ScriptedEngine
 from streaming.engine.tokenizer import TokenizerBundle, TokenizerError
 from streaming.models import Engine
+from tests.engine.conftest import ask, collect
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +49,40 @@ async def test_closing_forgets_the_engines_and_their_connections(fault):
     assert await engine.healthy()
     await close_engines()
     assert engine_for(row(kind="llamacpp", url=fault.url)) is not engine
+
+
+async def test_an_engine_whose_row_has_changed_is_closed_once_nothing_runs_there(fault):
+    before, after = (
+        row(kind="llamacpp", url=fault.url),
+        row(kind="llamacpp", url=fault.url, options={"markers": "think"}),
+    )
+    old = engine_for(before)
+    answer = old.generate(ask(max_tokens=10_000))
+    await anext(answer)
+    session = old._upstream._session
+    await close_unused([after])
+    assert engine_for(before) is old, "an answer runs there"
+    assert await anext(answer)
+    await answer.aclose()
+    await close_unused([after])
+    assert session.closed
+    new = engine_for(after)
+    await close_unused([after])
+    assert engine_for(after) is new
+    assert engine_for(before) is not old
+
+
+@pytest.mark.parametrize("kind", ["llamacpp", "openai", "anthropic", "vllm"])
+async def test_what_was_asked_in_vain_leaves_nothing_open(kind, fault):
+    engine = engine_for(row(kind=kind, url=fault.url))
+    fault.set_control({"status": 500})
+    with pytest.raises(EngineError):
+        await collect(engine, ask())
+    with pytest.raises(EngineError):
+        await engine._upstream.ask("/nowhere")
+    if kind == "vllm":
+        await asyncio.gather(*engine._aborts.values())
+    assert engine.is_idle
 
 
 def test_only_scripted_engines_have_a_tokenizer_without_naming_one():

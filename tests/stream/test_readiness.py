@@ -1,0 +1,71 @@
+"""Readiness: one model that answers is enough, each is asked, and nobody is asked in vain or too often."""
+
+import asyncio
+
+from streaming.models import Engine, Response
+from streaming.ownership import probe as probe_module
+from streaming.ownership.probe import Probe
+from streaming.store import threads
+
+STALLS = {"outputs": [{"text": "x"}], "fault": {"kind": "stall", "after": 0, "times": 9}}
+
+
+async def probes():
+    return await threads.run(lambda: list(Response.objects.filter(purpose="probe").order_by("id")))
+
+
+async def add(name, **fields):
+    await threads.write(lambda: Engine.objects.create(name=name, kind="scripted", model=name, **fields))
+
+
+async def test_every_model_is_asked_once_while_the_answer_is_fresh(bench):
+    await add("other")
+    await bench.owner.pool.refresh(force=True)
+    probe = Probe(bench.owner)
+    for _ in range(5):
+        ready = await probe.readiness()
+        assert (ready.trouble, ready.models) == ("", 2)
+    async with asyncio.timeout(10):
+        while (await probe.readiness()).answering < 2:
+            await asyncio.sleep(0.01)
+    assert sorted(row.model for row in await probes()) == ["other", "scripted"]
+    assert {(row.purpose, row.request["max_tokens"], row.end_state) for row in await probes()} == {
+        ("probe", 1, "completed")
+    }
+
+
+async def test_a_model_that_hangs_keeps_nobody_from_the_others(bench, monkeypatch):
+    monkeypatch.setattr(probe_module, "PATIENCE_S", 0.3)
+    await add("dead", options={"script": STALLS})
+    await bench.owner.pool.refresh(force=True)
+    probe = Probe(bench.owner)
+    async with asyncio.timeout(5):
+        ready = await probe.readiness()
+    assert (ready.trouble, ready.models, ready.answering) == ("", 2, 1)
+    await threads.write(lambda: Engine.objects.filter(model="scripted").update(enabled=False))
+    await bench.owner.pool.refresh(force=True)
+    ready = await probe.readiness()
+    assert (ready.models, ready.answering) == (1, 0)
+    assert "no token from the engine within" in ready.trouble
+    before = len(await probes())
+    for _ in range(5):
+        assert (await probe.readiness()).trouble == ready.trouble
+    assert len(await probes()) == before, "it is not asked again at once"
+
+
+async def test_what_users_got_lately_is_proof_enough(bench):
+    response, _ = await bench.ask({"outputs": [{"text": "x"}]})
+    await bench.ended(response)
+    assert (await Probe(bench.owner).readiness()).trouble == ""
+    assert await probes() == []
+
+
+async def test_without_engines_or_while_it_stops_a_process_is_not_ready(bench):
+    await threads.write(lambda: Engine.objects.update(enabled=False))
+    await bench.owner.pool.refresh(force=True)
+    assert (await Probe(bench.owner).readiness()).trouble == "no engine is set up"
+    bench.owner.draining = True
+    try:
+        assert (await Probe(bench.owner).readiness()).trouble == "the server is stopping"
+    finally:
+        bench.owner.draining = False
