@@ -12,5 +12,6 @@ class StreamingConfig(AppConfig):
     def ready(self) -> None:
         # After auth's, which makes the permissions that roles are of.
         from streaming.admin.roles import make_roles
+        from streaming.store import letter_case  # noqa: F401  before the first connection is made
 
         post_migrate.connect(make_roles, sender=self, dispatch_uid="streaming.roles")

@@ -15,6 +15,7 @@ from django.core.exceptions import (
 from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.multipartparser import MultiPartParserError
+from django.http.request import RawPostDataException
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 
@@ -119,7 +120,8 @@ def install(api: NinjaAPI) -> None:
     api.add_exception_handler(AuthenticationError, lambda request, error: error_response(401, "not authenticated"))
     api.add_exception_handler(Http404, lambda request, error: error_response(404, "not found"))
     api.add_exception_handler(PermissionDenied, lambda request, error: error_response(403, "forbidden"))
-    for malformed in (BadRequest, SuspiciousOperation, MultiPartParserError):
+    # The last: a form in parts where JSON belongs, of which the check for CSRF has read the beginning.
+    for malformed in (BadRequest, SuspiciousOperation, MultiPartParserError, RawPostDataException):
         api.add_exception_handler(malformed, lambda request, error: error_response(400, "the request is malformed"))
     api.add_exception_handler(ObjectDoesNotExist, lambda request, error: error_response(404, "it was deleted"))
     for unavailable in (OperationalError, InterfaceError, InternalError):

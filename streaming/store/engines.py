@@ -14,7 +14,8 @@ def enabled() -> list[Engine]:
 def served_models() -> list[tuple[str, int]]:
     """Names of the models of enabled engines with the context that all of a model's engines have."""
     rows = Engine.objects.filter(enabled=True).values("model").annotate(context_tokens=Min("context_tokens"))
-    return [(row["model"], row["context_tokens"]) for row in rows.order_by("model")]
+    # Sorted here: which letter comes first is up to a database's collation.
+    return sorted((row["model"], row["context_tokens"]) for row in rows.order_by())
 
 
 def drain(pk: int) -> bool:

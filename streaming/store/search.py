@@ -8,6 +8,8 @@ from django.db.models import Q
 
 from streaming.models import Conversation, Message
 
+from .letter_case import holds
+
 HITS_MAX = 30
 AROUND_CHARS = 60
 
@@ -26,10 +28,10 @@ class Hit:
 
 def search(user: User, text: str) -> list[Hit]:
     """The newest places of the user's that hold the text, titles first. An answer counts with what is stored of it."""
-    titled = Conversation.objects.filter(user=user, title__icontains=text).order_by("-updated_at", "-id")[:HITS_MAX]
+    titled = Conversation.objects.filter(holds("title", text), user=user).order_by("-updated_at", "-id")[:HITS_MAX]
     hits = [Hit(row.id, row.title, None, *_around(row.title, text)) for row in titled]
-    holds = Q(text__icontains=text) | Q(response__output_text__icontains=text)
-    said = Message.objects.filter(holds, conversation__user=user).select_related("conversation", "response")
+    either = Q(holds("text", text)) | Q(holds("response__output_text", text))
+    said = Message.objects.filter(either, conversation__user=user).select_related("conversation", "response")
     hits += _in_messages(said.order_by("-id")[:HITS_MAX].iterator(), text)
     return hits[:HITS_MAX]
 

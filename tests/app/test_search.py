@@ -50,3 +50,23 @@ def test_many_hits_take_two_queries_and_end(page1, u1, django_assert_max_num_que
         Message.objects.create(conversation=conversation, role="user", text="needle")
     with django_assert_max_num_queries(4):  # session, user, titles, messages
         assert len(found(page1, "needle")) == 30
+
+
+@pytest.mark.parametrize(
+    ("said", "sought"),
+    [
+        ("ÄRGER", "ärger"),
+        ("ёлка", "ЁЛКА"),
+        ("Σοφία", "σΟΦΊΑ"),
+        ("100 %_\\ sure", "%_\\ SURE"),
+        ("ﬁne ☕🙂", "FINE"),
+        ("naïve", "NAIVE"),
+    ],
+)
+def test_letters_of_any_script_are_found_in_either_case_on_either_database(page1, conversation1, said, sought):
+    Message.objects.create(conversation=conversation1, role="user", text=said)
+    hits = found(page1, sought)
+    if sought in {"FINE", "NAIVE"}:  # a ligature and an accent are other letters
+        assert hits == []
+    else:
+        assert [hit["match"] for hit in hits] == [said[-len(sought) :]]
