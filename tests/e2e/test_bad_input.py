@@ -13,6 +13,7 @@ def body(**changes) -> bytes:
     return json.dumps({**GOOD, **changes}).encode()
 
 
+DEEP = body().replace(b"}]}", b'}], "stop": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
 CASES = {
     "empty messages": (body(messages=[]), 400, "messages", "1"),
     "unknown model": (body(model="nope"), 404, "model", "nope"),
@@ -35,6 +36,22 @@ CASES = {
     "unknown role": (body(messages=[{"role": "root", "content": "x"}]), 400, "messages.0.role", "root"),
     "a private field": (body(api_base="http://127.0.0.1:1"), 400, "api_base", "unknown"),
     "a template": (body(chat_template="{{ 1 }}"), 400, "chat_template", "unknown"),
+    # SD01 to SD10 of the attacks that others' engines have died of; a schema's are in test_tools_and_formats.py.
+    "SD01 a million answers": (body(n=1_000_000), 400, "n", "1000000"),
+    "SD02 best_of": (body(best_of=5), 400, "best_of", "unknown"),
+    "SD02 a prompt": (body(prompt=""), 400, "prompt", "unknown"),
+    "SD04 its arguments": (body(chat_template_kwargs={"x": 1}), 400, "chat_template_kwargs.enable_thinking", ""),
+    "SD05 embeddings": (body(prompt_embeds="AAAA"), 400, "prompt_embeds", "unknown"),
+    "SD06 more at least than at most": (body(max_tokens=5, min_tokens=6), 400, "min_tokens", "6"),
+    "SD07 ids for a text": (body(messages=[{"role": "user", "content": [1, 2]}]), 400, "messages.0.content.0", ""),
+    "SD08 too many biases": (body(logit_bias={str(n): 1 for n in range(301)}), 400, "logit_bias", "300"),
+    "SD08 an id that is none": (body(logit_bias={"999999999": 1}), 400, "logit_bias", "token ids"),
+    "SD10 a huge seed": (body(seed=10**30), 400, "seed", "1"),
+    "SD10 temperature -1": (body(temperature=-1), 400, "temperature", "got -1"),
+    "SD10 ten thousand stops": (body(stop=["x"] * 10_000), 400, "stop", "64"),
+    "SD10 a number of 5,000 digits": (body().replace(b"}]}", b'}], "seed": ' + b"9" * 5000 + b"}"), 400, None, ""),
+    "SD10 a deep list": (DEEP, 400, None, ""),
+    "SD10 a name twice": (body().replace(b"}]}", b'}], "n": 1, "n": 1}'), 400, "n", ""),
     "no messages": (b'{"model": "scripted"}', 400, "messages", "required"),
     "an image": (
         body(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]),
