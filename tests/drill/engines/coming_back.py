@@ -52,7 +52,7 @@ async def engine_comes_back(stage: Stage, gone_s: float = 10.0) -> list[Finding]
             "one alone, then at most 2^(first tokens) at a time", bool(arrivals) and not trampled,
         ),
         Finding("d", "fault server ×2", asked,
-            f"{len(failed)} not completed {failed[:3]}", "nobody loses one", not failed,
+            "; ".join([f"{len(failed)} not completed", *map(str, failed[:3])]), "nobody loses one", not failed,
         ),
     ]  # fmt: skip
 

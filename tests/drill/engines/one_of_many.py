@@ -45,7 +45,7 @@ async def each_tenth_is_stopped(stage: Stage, answers: int = 100) -> list[Findin
         Finding(
             "f", "fault server", f"{len(stopped)} of {answers} stopped amid their answers",
             f"{len(others) - len(inexact)} of {len(others)} others exact, {len(stops) - len(unproven)} aborts proven"
-            f" in at most {slowest_ms:.0f} ms, {len(laws)} breaches {laws[:2]}",
+            f" in at most {slowest_ms:.0f} ms, {len(laws)} breaches" + "".join(f"; {line}" for line in laws[:2]),
             "the others exact, the stopped proven", not (inexact or torn or unproven or laws),
         ),
         Finding(
