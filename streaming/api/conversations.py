@@ -59,7 +59,9 @@ async def list_conversations(request: HttpRequest, before: str | None = None) ->
 @router.post("/conversations", response={201: ConversationOut})
 async def create_conversation(request: HttpRequest, body: NewConversation) -> Any:
     """A new, empty conversation."""
-    made = await sync_to_async(store.create, thread_sensitive=True)(caller(request).user, body.title)
+    made = await sync_to_async(store.create, thread_sensitive=True)(
+        caller(request).user, body.title, body.system_prompt
+    )
     _tell_pages(request, CONVERSATIONS, made.id)
     return Status(201, _listed(made))
 
@@ -77,14 +79,16 @@ async def get_conversation(request: HttpRequest, conversation_id: str) -> Thread
         id=conversation.id,
         title=conversation.title,
         model=conversation.model,
+        system_prompt=conversation.system_prompt,
         messages=[_message(turn) for turn in turns],
     )
 
 
 @router.patch("/conversations/{conversation_id}", response=ConversationOut)
 async def change_conversation(request: HttpRequest, conversation_id: str, body: ConversationChange) -> ConversationOut:
-    """Set the title, pin or unpin."""
-    changed = await _found(store.change, caller(request).user, conversation_id, body.title, body.pinned)
+    """Set the title or the system prompt, pin or unpin."""
+    changes = body.model_dump(exclude_none=True)
+    changed = await _found(store.change, caller(request).user, conversation_id, changes)
     _tell_pages(request, TITLE, conversation_id)
     return _listed(changed)
 

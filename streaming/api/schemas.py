@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
 
 TITLE_CHARS = 200
+SYSTEM_PROMPT_CHARS = 32_000
 
 
 class StrictBody(BaseModel):
@@ -15,12 +16,14 @@ class StrictBody(BaseModel):
 
 
 Title = Annotated[str, StringConstraints(min_length=1, max_length=TITLE_CHARS, strip_whitespace=True)]
+SystemPrompt = Annotated[str, StringConstraints(max_length=SYSTEM_PROMPT_CHARS)]
 
 
 class NewConversation(StrictBody):
     """``POST /api/conversations``."""
 
     title: Annotated[str, StringConstraints(max_length=TITLE_CHARS, strip_whitespace=True)] = ""
+    system_prompt: SystemPrompt = ""
 
 
 class ConversationChange(StrictBody):
@@ -28,12 +31,13 @@ class ConversationChange(StrictBody):
 
     title: Title | None = None
     pinned: bool | None = None
+    system_prompt: SystemPrompt | None = None
 
     @model_validator(mode="after")
     def changes_something(self) -> "ConversationChange":
         """At least one of them."""
-        if self.title is None and self.pinned is None:
-            raise ValueError("send title or pinned")
+        if self.title is self.pinned is self.system_prompt is None:
+            raise ValueError("send title, pinned or system_prompt")
         return self
 
 
@@ -141,6 +145,7 @@ class ThreadOut(BaseModel):
     id: str
     title: str
     model: str
+    system_prompt: str
     messages: list[MessageOut]
 
 

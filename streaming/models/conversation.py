@@ -25,6 +25,7 @@ class Conversation(models.Model):
     title_due_at = models.DateTimeField(null=True, blank=True, help_text="when a model may be asked (again)")
     pinned = models.BooleanField(default=False, help_text="no time limit takes it away")
     model = models.CharField(max_length=200, blank=True)
+    system_prompt = models.TextField(blank=True, help_text="what the model is told before the first message")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -101,8 +101,13 @@ def _tokenize(ask: Ask, row: models.Engine, most_tokens: int | None) -> tuple[Se
     """The turns that stay, and their ids. Raises HopelesslyLong for more than ``most_tokens``, where that is plain."""
     bundle, markers = bundle_for(row), markers_named(row.options.get("markers", "none"))
 
+    told = [turn for turn in ask.messages[:1] if turn["role"] == "system"]
+
+    def since(first: int) -> Sequence[Mapping[str, Any]]:
+        return [*told, *ask.messages[max(first, len(told)) :]]
+
     def without(first: int) -> list[int]:
-        return _render_all(bundle, replace(ask, messages=ask.messages[first:]), markers, most_tokens)
+        return _render_all(bundle, replace(ask, messages=since(first)), markers, most_tokens)
 
     room = row.context_tokens - row.context_tokens // ANSWER_SHARE
 
@@ -112,7 +117,7 @@ def _tokenize(ask: Ask, row: models.Engine, most_tokens: int | None) -> tuple[Se
         except HopelesslyLong:
             return False
 
-    later = [index for index, message in enumerate(ask.messages) if index and message["role"] == "user"]
+    later = [index for index, turn in enumerate(ask.messages) if index > len(told) and turn["role"] == "user"]
     if ask.conversation_id is None or not later:
         return ask.messages, without(0)
     with suppress(HopelesslyLong):
@@ -122,7 +127,7 @@ def _tokenize(ask: Ask, row: models.Engine, most_tokens: int | None) -> tuple[Se
     # Each try costs a whole rendering, so it is not one for each exchange that has to go.
     first = bisect_left(later, True, key=fits)
     kept = later[min(first, len(later) - 1)]
-    return ask.messages[kept:], without(kept)
+    return since(kept), without(kept)
 
 
 def _render_all(bundle: TokenizerBundle, ask: Ask, markers: Markers | None, most_tokens: int | None) -> list[int]:

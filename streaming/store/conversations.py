@@ -60,16 +60,16 @@ def page(user: User, before: str | None) -> tuple[list[Conversation], str | None
     return shown, _cursor(shown[-1]) if len(found) > PAGE_SIZE else None
 
 
-def create(user: User, title: str = "") -> Conversation:
+def create(user: User, title: str = "", system_prompt: str = "") -> Conversation:
     """A new, empty conversation."""
-    return Conversation.objects.create(user=user, title=title, title_by=Conversation.TitleBy.USER if title else "")
+    title_by = Conversation.TitleBy.USER if title else ""
+    return Conversation.objects.create(user=user, title=title, title_by=title_by, system_prompt=system_prompt)
 
 
-def change(user: User, conversation_id: str, title: str | None, pinned: bool | None) -> Conversation:
-    """Set what is not None; the place in the list stays."""
-    changes: dict[str, Any] = {} if pinned is None else {"pinned": pinned}
-    if title is not None:
-        changes |= {"title": title, "title_by": Conversation.TitleBy.USER, "title_due_at": None}
+def change(user: User, conversation_id: str, changes: dict[str, Any]) -> Conversation:
+    """Set title, pinned or system_prompt; the place in the list stays."""
+    if "title" in changes:
+        changes = {**changes, "title_by": Conversation.TitleBy.USER, "title_due_at": None}
     Conversation.objects.filter(id=get(user, conversation_id).id).update(**changes)
     return get(user, conversation_id)
 

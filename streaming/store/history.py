@@ -1,15 +1,15 @@
 """Owns reading the thread above a message as the model gets it. Does not cut it to a context."""
 
-from streaming.models import Message, Response
+from streaming.models import Conversation, Message, Response
 
 Turn = dict[str, str]
 
 
 def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
-    """The turns from the conversation's root down to ``leaf_id``, as role and content; empty for None.
+    """The turns from the conversation's system prompt down to ``leaf_id``, as role and content.
 
     An answer's content is what is stored of it, also when it was stopped or cut off. Empty ones are left out; one that
-    goes on from another is one turn with it. Raises Message.DoesNotExist when the conversation was deleted meanwhile.
+    goes on from another is one turn with it. Raises ObjectDoesNotExist when the conversation was deleted meanwhile.
     """
     rows = Message.objects.filter(conversation_id=conversation_id).select_related("response")
     by_id = {message.id: message for message in rows}
@@ -24,7 +24,8 @@ def thread(conversation_id: str, leaf_id: str | None) -> list[Turn]:
         elif content:
             turns.append({"role": message.role, "content": content})
         leaf_id = message.parent_id
-    return turns[::-1]
+    system_prompt = Conversation.objects.values_list("system_prompt", flat=True).get(id=conversation_id)
+    return [*([{"role": "system", "content": system_prompt}] if system_prompt else []), *turns[::-1]]
 
 
 def _answer(message: Message) -> str:

@@ -122,6 +122,29 @@ def test_how_the_model_is_asked_is_kept_with_the_conversation(site, chat):
         chat.reload()
 
 
+def test_what_the_model_is_told_first_is_kept_by_the_server_and_can_be_changed(site, chat, open_chat):
+    def tell(page, words):
+        page.page.get_by_test_id("options").click()
+        page.page.get_by_test_id("system-prompt").fill(words)
+        page.page.get_by_test_id("save-options").click()
+
+    def asked() -> int:
+        chat.play(outputs=[{"text": "tick"}])
+        chat.ends()
+        return site.row(chat.response_id)["prompt_tokens"]
+
+    tell(chat, "Answer in rhyme. " * 4)
+    told = asked()
+    chat.page.get_by_test_id("new-chat").click()
+    assert told - asked() >= 4 * len("Answer in rhyme. ")
+    with chat.page.expect_response("**/api/conversations/*") as kept:
+        tell(chat, "Be brief.")
+    assert kept.value.status == 200
+    elsewhere = open_chat("dora", path=chat.path)
+    elsewhere.page.get_by_test_id("options").click()
+    expect(elsewhere.page.get_by_test_id("system-prompt")).to_have_value("Be brief.")
+
+
 def test_keys_do_what_the_list_of_them_says(chat):
     keyboard = chat.page.keyboard
     chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -76,6 +76,21 @@ def test_the_model_sees_the_thread_so_far(site, page):
     assert page.get("/api/conversations").json()["data"][0]["title"] == "first question"
 
 
+def test_a_conversations_system_prompt_is_the_first_that_the_model_reads(page):
+    chat = page.post("/api/conversations", json={"system_prompt": "Answer in rhyme."}).json()["id"]
+    plain = conversation(page)
+    for told in (chat, plain):
+        ask(page, told, "question", max_tokens=4)
+    longer, shorter = (thread(page, told)[-1]["response"]["usage"]["prompt_tokens"] for told in (chat, plain))
+    assert longer >= shorter + len("Answer in rhyme.")
+    changed = page.patch(f"/api/conversations/{chat}", json={"system_prompt": ""})
+    assert changed.status_code == 200
+    assert page.get(f"/api/conversations/{chat}").json()["system_prompt"] == ""
+    long = page.patch(f"/api/conversations/{chat}", json={"system_prompt": "x" * 32_001})
+    assert (long.status_code, long.json()["error"]["param"]) == (400, "system_prompt")
+    assert "32000" in long.json()["error"]["message"]
+
+
 def cut_after_a_few(page, chat) -> dict:
     """The message of an answer that was stopped in the middle."""
     ask(page, chat, script(**ENDLESS), until=lambda stream: len(stream.seqs) >= 3)

@@ -52,6 +52,18 @@ async def test_of_two_questions_in_a_row_that_do_not_fit_together_the_newer_stay
     assert seen[-1] == ["y" * 1400]
 
 
+async def test_what_the_model_is_told_stays_whatever_goes(row, monkeypatch):
+    row.context_tokens = 2000
+    seen = rendered(monkeypatch)
+    exchanges = [turn for n in range(30) for turn in (("user", f"{n:04}" * 20), ("assistant", "a" * 100))]
+    prompt = await prompting.fit(ask(("system", "Be brief."), *exchanges, ("user", "last")), row, 100)
+    assert seen[-1][0] == "Be brief."
+    assert seen[-1][1].startswith("00")
+    assert seen[-1][-1] == "last"
+    assert [turn["content"] for turn in prompt.messages] == seen[-1]
+    assert len(seen[-1]) < 40
+
+
 async def test_the_prompt_of_an_answer_that_is_written_on_ends_with_what_there_is_of_it(row):
     whole = ask(("user", "old " * 300), ("assistant", "x"), ("user", "Why?"), ("assistant", "Because <|im_end|> the"))
     row.context_tokens = 1000

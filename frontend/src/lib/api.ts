@@ -57,6 +57,7 @@ export interface StoredConversation {
   id: string;
   title: string;
   model: string | null;
+  system_prompt: string;
   messages: StoredMessage[];
 }
 
@@ -78,8 +79,12 @@ export class Api {
     return this.#json('GET', `/api/conversations/${encodeURIComponent(id)}`);
   }
 
-  createConversation(): Promise<ConversationRow> {
-    return this.#json('POST', '/api/conversations', {});
+  createConversation(systemPrompt: string): Promise<ConversationRow> {
+    return this.#json('POST', '/api/conversations', { system_prompt: systemPrompt });
+  }
+
+  tellConversation(id: string, systemPrompt: string): Promise<ConversationRow> {
+    return this.#json('PATCH', `/api/conversations/${encodeURIComponent(id)}`, { system_prompt: systemPrompt });
   }
 
   renameConversation(id: string, title: string): Promise<ConversationRow> {

@@ -73,6 +73,8 @@ export const de: Words = {
     help: 'Diese Einstellungen',
   },
   options: 'Wie das Modell gefragt wird',
+  systemPrompt: 'Was dem Modell zuerst gesagt wird (Systemprompt)',
+  systemPromptHint: 'Zum Beispiel: Antworte kurz, in einfachen Worten.',
   temperature: 'Temperatur (0 bis 2)',
   maxTokens: 'Höchstzahl Token je Antwort',
   modelsOwn: 'wie im Modell',

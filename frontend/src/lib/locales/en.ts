@@ -72,6 +72,8 @@ export const en = {
     help: 'These settings',
   },
   options: 'How the model is asked',
+  systemPrompt: 'What the model is told first (system prompt)',
+  systemPromptHint: 'For example: Answer briefly, in plain words.',
   temperature: 'Temperature (0 to 2)',
   maxTokens: 'Most tokens of an answer',
   modelsOwn: 'as the model has it',

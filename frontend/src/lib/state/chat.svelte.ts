@@ -75,11 +75,11 @@ export class Chat {
 
   /** Says so when a small action failed; the page itself goes on. */
   async attempt(action: () => Promise<void>): Promise<void> {
-    try {
-      await action();
-    } catch (error) {
-      this.notice = error instanceof Error ? error.message : String(error);
-    }
+    await action().catch((error: unknown) => this.failed(error));
+  }
+
+  failed(error: unknown): void {
+    this.notice = error instanceof Error ? error.message : String(error);
   }
 
   #blank(id: string | null = null): Conversation {

@@ -19,6 +19,8 @@ export class Conversation {
   loading: 'no' | 'yes' | 'failed' | 'missing' = $state('no');
   model: string | null = $state(null);
   options: Options = $state.raw(readOptions(null));
+  /** What the model is told before the first message. Kept by the server, so that every device asks alike. */
+  systemPrompt = $state('');
   readonly turns = $derived(this.root.path());
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
@@ -34,9 +36,12 @@ export class Conversation {
     this.options = readOptions(id);
   }
 
-  setOptions(options: Options): void {
+  /** Rejects where the server could not keep what the model is told. */
+  async setOptions(options: Options, systemPrompt: string): Promise<void> {
     this.options = options;
     keepOptions(this.id, options);
+    if (this.id !== null && systemPrompt !== this.systemPrompt) await this.api.tellConversation(this.id, systemPrompt);
+    this.systemPrompt = systemPrompt;
   }
 
   async load(): Promise<void> {
@@ -134,7 +139,7 @@ export class Conversation {
 
   async #create(run: Run): Promise<boolean> {
     try {
-      const { id } = await this.api.createConversation();
+      const { id } = await this.api.createConversation(this.systemPrompt);
       this.id = id;
       keepOptions(id, this.options);
       keepOptions(null, NO_OPTIONS);
@@ -161,6 +166,7 @@ export class Conversation {
   }
 
   #show(stored: StoredConversation): void {
+    this.systemPrompt = stored.system_prompt;
     this.root = treeOf(stored.messages, this.env);
     for (const turn of this.root.all()) {
       if (turn.run && !turn.run.answer.closed) this.#follow(turn.run, stored, turn.id);
