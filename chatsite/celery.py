@@ -15,6 +15,7 @@ app.conf.beat_schedule = {
     "expire": {"task": "streaming.expire", "schedule": 3600.0},
     "end-orphans": {"task": "streaming.end_orphans", "schedule": 5.0},
     "roll-up-usage": {"task": "streaming.roll_up_usage", "schedule": 300.0},
+    "reconcile": {"task": "streaming.reconcile", "schedule": 900.0},
     "deliver-webhooks": {"task": "streaming.deliver_webhooks", "schedule": 5.0},
     "forget-webhooks": {"task": "streaming.forget_webhooks", "schedule": 3600.0},
     # Once more at night: figures of a closed day can still rise, as when an old answer is read again.

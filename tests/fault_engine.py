@@ -225,6 +225,7 @@ class FaultEngine:
     def metrics(self):
         counts = {f"fault:{name}": value for name, value in self.counts().items()}
         counts["llamacpp:tokens_predicted_total"] = self.chunks_total
+        counts["vllm:generation_tokens_total"] = self.chunks_total
         counts["llamacpp:requests_processing"] = self.running
         counts["llamacpp:requests_deferred"] = len(self.deferred)
         counts["vllm:num_requests_running"] = self.running

@@ -88,6 +88,15 @@ class Load:
     waiting: int
 
 
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What an engine has made and read since it began; ``started_s`` (since 1970) where it says when that was."""
+
+    generated_tokens: int
+    prompt_tokens: int
+    started_s: int | None = None
+
+
 class Engine(ABC):
     """One engine endpoint. Safe for many concurrent ``generate`` calls on one event loop."""
 
@@ -136,6 +145,10 @@ class Engine(ABC):
     @abstractmethod
     async def load(self) -> Load:
         """What the engine reports of itself."""
+
+    async def counters(self) -> Counters | None:
+        """What it has counted of all its work; None where it does not say. Raises EngineError."""
+        return None
 
     async def tokenize(self, text: str) -> list[int] | None:
         """The engine's own ids of a text, to compare with ours; None where it does not tell."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from streaming.engine.api_key import key_of
-from streaming.engine.base import Engine, EngineError, GenerateRequest, Load, Sampling
+from streaming.engine.base import Counters, Engine, EngineError, GenerateRequest, Load, Sampling
 from streaming.engine.completion_stream import CompletionStream
 from streaming.engine.grammar_trial import GrammarTrials
 from streaming.engine.metrics_text import totals
@@ -20,6 +20,8 @@ SEEDS = 2**32 - 1
 PROOF_POLL_S = 0.03
 REMEMBERED_REQUESTS = 4096
 RUNNING_METRIC = "llamacpp:requests_processing"
+GENERATED_METRIC = "llamacpp:tokens_predicted_total"
+PROMPT_METRIC = "llamacpp:prompt_tokens_total"
 WAITING_METRIC = "llamacpp:requests_deferred"
 
 
@@ -96,6 +98,12 @@ class LlamaCppEngine(Engine):
     async def load(self) -> Load:
         values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
         return Load(running=values.get(RUNNING_METRIC, 0), waiting=values.get(WAITING_METRIC, 0))
+
+    async def counters(self) -> Counters | None:
+        values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
+        if GENERATED_METRIC not in values:
+            return None
+        return Counters(values[GENERATED_METRIC], values.get(PROMPT_METRIC, 0))
 
     async def tokenize(self, text: str) -> list[int] | None:
         return ids_in(await self._upstream.tell("/tokenize", {"content": text}))

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from streaming.engine.api_key import key_of
-from streaming.engine.base import Engine, EngineError, GenerateRequest, Load, Sampling
+from streaming.engine.base import Counters, Engine, EngineError, GenerateRequest, Load, Sampling
 from streaming.engine.chat_endpoint import engine_error, explain_refusal, next_read
 from streaming.engine.llamacpp import ids_in
 from streaming.engine.metrics_text import totals
@@ -26,6 +26,9 @@ ABORT_TIMEOUT_S = 1.0
 REMEMBERED_ABORTS = 1024
 SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty")
 RUNNING_METRIC = "vllm:num_requests_running"
+GENERATED_METRIC = "vllm:generation_tokens_total"
+PROMPT_METRIC = "vllm:prompt_tokens_total"
+STARTED_METRIC = "process_start_time_seconds"
 WAITING_METRIC = "vllm:num_requests_waiting"
 
 
@@ -116,6 +119,12 @@ class VllmEngine(Engine):
     async def load(self) -> Load:
         values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
         return Load(running=values.get(RUNNING_METRIC, 0), waiting=values.get(WAITING_METRIC, 0))
+
+    async def counters(self) -> Counters | None:
+        values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
+        if GENERATED_METRIC not in values:
+            return None
+        return Counters(values[GENERATED_METRIC], values.get(PROMPT_METRIC, 0), values.get(STARTED_METRIC))
 
     async def tokenize(self, text: str) -> list[int] | None:
         return ids_in(await self._upstream.tell("/tokenize", {"prompt": text, "add_special_tokens": False}))

@@ -5,6 +5,7 @@ from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
 from .histogram import DailyHistogram
+from .ledger import EngineReading, LedgerCheck
 from .price import ModelPrice
 from .process import ReaderPresence, WebProcess
 from .quota import Quota, QuotaSettlement, QuotaUse
@@ -20,6 +21,8 @@ __all__ = [
     "DailyHistogram",
     "DailyUsage",
     "Engine",
+    "EngineReading",
+    "LedgerCheck",
     "LoginToken",
     "Message",
     "ModelPrice",

@@ -1,0 +1,178 @@
+"""Owns what the rows say for the ledger, and the bounds between which other books must lie. Asks no engine.
+
+An attempt counts tokens without saying when each was made. So what a response made that was under way at an end of the
+period may lie on either side of it: it widens the bounds, and a period with quiet ends has narrow ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Sum
+from django.utils import timezone
+
+from streaming.models import DailyUsage, EngineReading, LedgerCheck, QuotaSettlement, QuotaUse, Response
+
+from .attempts import EXACT, RELAY_LOST
+
+#: Who aborts llama.cpp by closing the socket does not see what it makes until it notices.
+TOKENS_PER_ABORT = 4
+#: How long a response can have been under way before it ended, adopted ones included.
+LONGEST = timedelta(hours=24)
+DAYS_BACK = 7
+KEEP = timedelta(days=90)
+
+
+@dataclass(slots=True)
+class Bounds:
+    """Of what an engine can have made in a period, by the rows; ``high`` counts what may have gone unseen."""
+
+    low: int = 0
+    high: int = 0
+
+    def add(self, sure: int, at_most: int) -> None:
+        self.low += sure
+        self.high += at_most
+
+    def drift(self, seen: int) -> int:
+        """By how much it is out of them."""
+        return max(0, seen - self.high) - max(0, self.low - seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Between two readings of an engine's counter. Clocks of processes differ: what is within ``skew`` of an end is at
+    both sides of it."""
+
+    since: datetime
+    until: datetime
+    skew: timedelta
+
+    def is_inside(self, created_at: datetime, ended_at: datetime | None) -> bool:
+        """Whether all of a response lies in the period."""
+        begins = created_at >= self.since + self.skew
+        return begins and ended_at is not None and ended_at <= self.until - self.skew
+
+
+def bounds(engine_id: int, period: Period) -> Bounds:
+    """By the attempts at the engine of all responses that lived in the period."""
+    found = Bounds()
+    for created_at, ended_at, attempts, running_at, max_tokens in _living_in(period):
+        inside = period.is_inside(created_at, ended_at)
+        for attempt in attempts:
+            if attempt["engine_id"] == engine_id:
+                made = attempt["generated_tokens"]
+                found.add(made if inside else 0, made + _unseen(attempt, max_tokens))
+        if ended_at is None and running_at == engine_id:
+            found.add(0, max_tokens)
+    return found
+
+
+def _living_in(period: Period) -> Iterator[tuple[datetime, datetime | None, list[dict[str, Any]], int | None, int]]:
+    rows = Response.objects.filter(
+        created_at__gte=period.since - LONGEST, created_at__lte=period.until + period.skew
+    ).order_by()
+    columns = rows.values_list("created_at", "ended_at", "attempts", "engine_id", "request__max_tokens")
+    for created_at, ended_at, attempts, engine_id, max_tokens in columns.iterator(2000):
+        if ended_at is None or ended_at >= period.since - period.skew:
+            yield created_at, ended_at, attempts, engine_id, int(max_tokens or 0)
+
+
+def _unseen(attempt: dict[str, Any], max_tokens: int) -> int:
+    """What the engine may have made beyond the attempt's count."""
+    if attempt["count"] == EXACT:
+        return 0
+    # Nobody of ours was there to see the socket close.
+    return max(0, max_tokens - attempt["generated_tokens"]) if attempt["ended"] == RELAY_LOST else TOKENS_PER_ABORT
+
+
+def reading_before(engine_id: int, since: datetime | None) -> EngineReading | None:
+    """The last one; with ``since`` the first from then on."""
+    readings = EngineReading.objects.filter(engine_id=engine_id).order_by("read_at")
+    return readings.filter(read_at__gte=since).first() if since else readings.last()
+
+
+def check_engine(earlier: EngineReading, reading: EngineReading, skew: timedelta) -> LedgerCheck:
+    """What the engine counted between two readings against the rows.
+
+    A counter that began anew leaves out what the life before it made: then it bounds the rows only from below.
+    """
+    found = bounds(reading.engine_id, Period(earlier.read_at, reading.read_at, skew))
+    began_anew = reading.generated_tokens < earlier.generated_tokens or reading.started_s != earlier.started_s
+    if began_anew:
+        found.low = 0
+    seen = reading.generated_tokens - (0 if began_anew else earlier.generated_tokens)
+    drift = found.drift(seen)
+    message = "The engine was started again: only a lower bound of what it made." if began_anew else ""
+    if drift:
+        message = f"the engine counted {seen} tokens, the rows {found.low} to {found.high}. {message}".strip()
+    return LedgerCheck(
+        kind="engine",
+        subject=reading.engine.name,
+        since=earlier.read_at,
+        until=reading.read_at,
+        low=found.low,
+        high=found.high,
+        seen=seen,
+        drift=drift,
+        message=message,
+    )
+
+
+def check_unended(oldest: timedelta) -> LedgerCheck:
+    """Responses without an end that are older than any can be."""
+    until = timezone.now() - oldest
+    late = list(Response.objects.filter(end_state__isnull=True, created_at__lt=until).order_by("id")[:1000])
+    message = f"without an end since before {until:%Y-%m-%d %H:%M}: {late[0].id}" if late else ""
+    return LedgerCheck(kind="unended", until=until, low=0, high=0, seen=len(late), drift=len(late), message=message)
+
+
+def check_rollups(today: date) -> list[LedgerCheck]:
+    """The daily rollups of the last days that are over against the responses of those days."""
+    days = [today - timedelta(days=count) for count in range(1, DAYS_BACK + 1)]
+    return [_check_rollup(day) for day in reversed(days)]
+
+
+def _check_rollup(day: date) -> LedgerCheck:
+    start = datetime.combine(day, time(), UTC)
+    rows = Response.objects.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
+    have = rows.order_by().aggregate(n=Count("id"), tokens=Sum("generated_tokens"))
+    sums = DailyUsage.objects.filter(day=day).aggregate(n=Sum("requests"), tokens=Sum("generated_tokens"))
+    low, seen = have["tokens"] or 0, sums["tokens"] or 0
+    drift = seen - low or (sums["n"] or 0) - have["n"]
+    message = f"rollups: {sums['n'] or 0} responses, {seen} tokens; rows: {have['n']}, {low}" if drift else ""
+    return LedgerCheck(
+        kind="rollup", subject=day.isoformat(), since=start, low=low, high=low, seen=seen, drift=drift, message=message
+    )
+
+
+def check_quotas() -> list[LedgerCheck]:
+    """Streams that quotas count against responses that have not ended."""
+    return [_check_use(use_id) for use_id in QuotaUse.objects.order_by("id").values_list("id", flat=True)]
+
+
+@transaction.atomic
+def _check_use(use_id: int) -> LedgerCheck:
+    """Nobody reserves or folds meanwhile; an end that comes in between is in both, or in the second look only."""
+    use = QuotaUse.objects.select_related("quota").select_for_update(of=("self",)).get(id=use_id)
+    reserved = Response.objects.filter(end_state__isnull=True, reserved__isnull=False)
+    taken = reserved.values_list("reserved", flat=True)
+    running = sum(use_id in one["uses"] for one in taken if one is not None)
+    seen = use.streams - QuotaSettlement.objects.filter(use_id=use_id).count()
+    drift = max(0, seen - running)
+    message = f"{seen} streams are counted, {running} run" if drift else ""
+    return LedgerCheck(
+        kind="quota", subject=f"{use.quota_id}/{use.member}", low=0, high=running, seen=seen, drift=drift,
+        message=message,
+    )  # fmt: skip
+
+
+def keep(checks: Sequence[LedgerCheck]) -> None:
+    """Store what was found, and forget what is old."""
+    old = timezone.now() - KEEP
+    with transaction.atomic():
+        LedgerCheck.objects.bulk_create(checks)
+        LedgerCheck.objects.filter(checked_at__lt=old).delete()
+        EngineReading.objects.filter(read_at__lt=old).delete()
