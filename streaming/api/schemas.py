@@ -36,7 +36,7 @@ class ConversationChange(StrictBody):
     @model_validator(mode="after")
     def changes_something(self) -> "ConversationChange":
         """At least one of them."""
-        if self.title is self.pinned is self.system_prompt is None:
+        if not self.model_dump(exclude_none=True):
             raise ValueError("send title, pinned or system_prompt")
         return self
 
