@@ -52,6 +52,12 @@ def env_float(name: str, default: float) -> float:
         raise ImproperlyConfigured(f"{name} must be a number, not {text!r}") from error
 
 
+def own_address(host: str, port: str) -> str:
+    """Where the web process is reached that listens there, from the same machine."""
+    local = "127.0.0.1" if host in {"", "0.0.0.0", "::"} else host
+    return f"http://{f'[{local}]' if ':' in local else local}:{port}"
+
+
 DATA_DIR = Path(env("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 DEBUG = env_flag("DEBUG", False)
 
@@ -172,6 +178,34 @@ CACHES = valkey.caches(VALKEY_URL, VALKEY_CA_FILE)
 
 CELERY_BROKER_URL = VALKEY_URL or "memory://"
 CELERY_BROKER_USE_SSL = valkey.broker_ssl(VALKEY_URL, VALKEY_CA_FILE)
+TASK_TIME_LIMIT_S = env_float("TASK_TIME_LIMIT_S", 240)
+TASK_VISIBILITY_S = env_float("TASK_VISIBILITY_S", 300)
+if TASK_VISIBILITY_S <= TASK_TIME_LIMIT_S:
+    raise ImproperlyConfigured(
+        f"TASK_VISIBILITY_S must be above TASK_TIME_LIMIT_S ({TASK_TIME_LIMIT_S:g} s), not {TASK_VISIBILITY_S:g}:"
+        " a task would be given to a second worker while the first is still at it"
+    )
+CELERY_TASK_TIME_LIMIT = TASK_TIME_LIMIT_S
+CELERY_TASK_SOFT_TIME_LIMIT = 0.9 * TASK_TIME_LIMIT_S
+CELERY_TASK_DEFAULT_QUEUE = "tasks"
+CELERY_TASK_ROUTES = {"streaming.make_title": {"queue": "titles"}}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": TASK_VISIBILITY_S,
+    # s between looks for messages that a killed worker left; the default throttle makes it ten times that.
+    "unacked_restore_interval": max(1, min(10, TASK_VISIBILITY_S / 10)),
+    "unacked_restore_throttle": 1,
+    "queue_order_strategy": "priority",
+    # A Valkey that is gone without a word is noticed.
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "socket_timeout": 30,
+}
+# A message goes when its task is done: what was killed half-way is done again, and every task bears that.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = int(env_float("TASK_MEMORY_MB", 300) * 1024)
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_RESULT_SERIALIZER = "json"
@@ -231,6 +265,8 @@ STOP_PROOF_S = env_float("STOP_PROOF_S", 2)
 DRAIN_S = env_float("DRAIN_S", 20)
 ENGINE_DRAIN_S = env_float("ENGINE_DRAIN_S", 60)
 TAIL_KEEP_S = env_float("TAIL_KEEP_S", 60)
+TITLES = env_flag("TITLES", True)
+SITE_URL = env("SITE_URL", own_address(env("HOST", "127.0.0.1"), env("PORT", "8000"))).rstrip("/")
 LOG_TTL_DAYS = env_float("LOG_TTL_DAYS", 30)
 CONVERSATION_TTL_DAYS = env_float("CONVERSATION_TTL_DAYS", 0)
 #: Off: what is said on the page is erased NO_STORE_KEEP_S after a conversation's last answer.

@@ -54,7 +54,7 @@ def ask_of(
     return Ask(
         user_id=asker.user.pk,
         api_key_id=asker.api_key_id,
-        purpose=Response.Purpose.API,
+        purpose=asker.purpose or Response.Purpose.API,
         dialect=dialect,
         stream=bool(body.stream),
         model=body.model,

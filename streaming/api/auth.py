@@ -11,7 +11,7 @@ from ninja.utils import check_csrf
 
 from streaming.models import ApiKey
 from streaming.ownership.guards import Credential
-from streaming.store import access, threads
+from streaming.store import access, task_tokens, threads
 
 from . import refusals
 from .errors import ApiError
@@ -21,15 +21,17 @@ REFUSALS = {
     "key_revoked": "this API key was revoked",
 }
 
+_redeem = sync_to_async(threads.reading(task_tokens.redeem), thread_sensitive=True)
 _find_key = sync_to_async(threads.reading(access.find_key), thread_sensitive=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a request is from. ``api_key`` is None for a session."""
+    """Who a request is from. ``api_key`` is None for a session, and for a task of ours, which has a ``purpose``."""
 
     user: User
     api_key: ApiKey | None
+    purpose: str | None = None
 
     @property
     def api_key_id(self) -> int | None:
@@ -45,6 +47,8 @@ def caller(request: HttpRequest) -> Caller:
 def credential(request: HttpRequest) -> Credential:
     """What the caller was let in with."""
     api_key_id = caller(request).api_key_id
+    if caller(request).purpose is not None:
+        return Credential(is_task=True)
     return Credential(api_key_id, None if api_key_id is not None else request.session.session_key)
 
 
@@ -60,6 +64,8 @@ class BearerAuth(AuthBase):
             key = request.META.get("HTTP_X_API_KEY")
         if key is None:
             raise _unauthorized("send your API key as Authorization: Bearer sk-…", "missing_api_key")
+        if key.startswith(task_tokens.PREFIX):
+            return await _task(key, request.path)
         found = await _find_key(key)
         if found is None:
             raise _unauthorized("this API key is not valid", "invalid_api_key")
@@ -67,6 +73,13 @@ class BearerAuth(AuthBase):
             await refusals.record_key(request, found.api_key, found.state)
             raise _unauthorized(REFUSALS[found.state], found.state)
         return Caller(found.api_key.user, found.api_key)
+
+
+async def _task(token: str, path: str) -> Caller:
+    granted = await _redeem(token, path)
+    if granted is None:
+        raise _unauthorized("this token is not valid here", "invalid_api_key")
+    return Caller(granted.user, None, granted.purpose)
 
 
 class SessionAuth(AuthBase):

@@ -86,7 +86,7 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
         new = NewResponse(
             user_id=user_id,
             api_key_id=api_key_id,
-            purpose=Response.Purpose.API if is_api else Response.Purpose.CHAT,
+            purpose=_purpose(request),
             dialect=ASKING.get(request.path, OPENAI_RESPONSES),
             model=await _served_model(body),
             policy="abort",
@@ -99,6 +99,12 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
     except DatabaseError as error:
         # The refusal is what counts, also while nothing can be stored.
         logger.warning("refused user %s: %s (not stored: %s)", user_id, refused.code, error)
+
+
+def _purpose(request: HttpRequest) -> str:
+    asked_by_task: str | None = getattr(getattr(request, "auth", None), "purpose", None)
+    of_root = Response.Purpose.API if request.path.startswith("/v1/") else Response.Purpose.CHAT
+    return asked_by_task or of_root
 
 
 async def _served_model(body: Any) -> str:

@@ -17,10 +17,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a reader was let in with: an API key's id, or a session's key."""
+    """What a reader was let in with: an API key's id, a session's key, or a token that lives no longer than a task."""
 
     api_key_id: int | None = None
     session_key: str | None = None
+    is_task: bool = False
 
 
 class Admitted(Protocol):
@@ -64,7 +65,7 @@ class Guards:
 
     async def look(self) -> None:
         """Dismiss readers whose key was revoked or has expired, or whose session is: three queries at most."""
-        readers = dict(self._let_in)
+        readers = {reader: credential for reader, credential in self._let_in.items() if not credential.is_task}
         if not readers:
             return
         keys = {c.api_key_id for c in readers.values() if c.api_key_id is not None}

@@ -55,6 +55,8 @@ def check_room(owner: Owner, ask: Ask) -> None:
     """The caps. Looked at once more when a place is taken: others may have come since. Raises Refused."""
     if owner.draining:
         raise Refused(503, "overloaded", "the server is stopping", retry_after_s=OVERLOAD_RETRY_S)
+    if ask.purpose == Response.Purpose.TITLE and not owner.pool.room(ask.model):
+        raise Refused(503, "overloaded", "a title waits for an idle engine", retry_after_s=OVERLOAD_RETRY_S)
     try:
         owner.admission.check(ask.user_id)
         owner.pool.check_room(ask.model, owner.places.without_slot(ask.model))

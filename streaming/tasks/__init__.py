@@ -1,5 +1,5 @@
 """The background tasks, each idempotent. None owns a relay: what needs text calls our own API."""
 
-from . import orphans, reconcile, retention, usage, webhooks
+from . import orphans, reconcile, retention, titles, usage, webhooks
 
-__all__ = ["orphans", "reconcile", "retention", "usage", "webhooks"]
+__all__ = ["orphans", "reconcile", "retention", "titles", "usage", "webhooks"]

@@ -2,11 +2,12 @@
 
 import logging
 
-from celery import shared_task
 from django.core.cache import cache
 
 from streaming.models import Response, WebProcess
 from streaming.store import orphans
+
+from .ticks import tick
 
 logger = logging.getLogger(__name__)
 
@@ -15,7 +16,7 @@ DEAD_TICKS = 4
 CACHE_S = 600
 
 
-@shared_task(name="streaming.end_orphans")
+@tick("streaming.end_orphans", every_s=5)
 def end_orphans() -> int:
     """One tick: end the responses of processes whose counter stood still for DEAD_TICKS ticks. Returns how many."""
     beats = {process.id: process.beat for process in WebProcess.objects.all()}

