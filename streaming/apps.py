@@ -14,4 +14,7 @@ class StreamingConfig(AppConfig):
         from streaming.admin.roles import make_roles
         from streaming.store import letter_case  # noqa: F401  before the first connection is made
 
+        # Its receivers erase with whatever deletes a user or a conversation.
+        from streaming.store import erasure  # noqa: F401
+
         post_migrate.connect(make_roles, sender=self, dispatch_uid="streaming.roles")

@@ -72,8 +72,8 @@ def orphan(site: ClusterSite, response_id: str, owner: str) -> str:
         "INSERT INTO streaming_response (id, purpose, dialect, stream, model, request, policy, request_sha256, state,"
         " owner, epoch, attempts, stop_reason, last_seq, created_at, end_reason, error_code, error_message,"
         " output_text, reasoning_text, generated_tokens, completion_tokens, sent_tokens, delivered_tokens,"
-        " usage_estimated, no_store) VALUES (%s, 'api', 'openai_chat', true, 'm', '{}', 'abort', '', 'running',"
-        " %s, 1, '[]', '', 0, now() - interval '3 days', '', '', '', '', '', 0, 0, 0, 0, false, false)",
+        " usage_estimated, no_store) VALUES (?, 'api', 'openai_chat', true, 'm', '{}', 'abort', '', 'running',"
+        " ?, 1, '[]', '', 0, now() - interval '3 days', '', '', '', '', '', 0, 0, 0, 0, false, false)",
         response_id,
         owner,
     )
@@ -100,8 +100,8 @@ def tasks(tmp_path_factory, database, model_dir):
     certificate = throw_away(folder)
     front = TlsFront(certificate, valkey.port)
     site = ClusterSite(folder / "site", model_dir, database)
-    site.env |= {"VALKEY_URL": f"rediss://chat:sesame@127.0.0.1:{front.port}/0", "VALKEY_CA_FILE": str(certificate.chain)}
-    site.env |= {**QUICK, "SWEEP_S": "600"}
+    url = f"rediss://chat:sesame@127.0.0.1:{front.port}/0"
+    site.env |= {**QUICK, "SWEEP_S": "600", "VALKEY_URL": url, "VALKEY_CA_FILE": str(certificate.chain)}
     site.manage("migrate", "-v", "0")
     site.key = site.manage("create_api_key", "dev")
     site.start()
@@ -138,7 +138,7 @@ def titles(tina) -> dict[str, str]:
 def of_purpose_title(tasks, model: str) -> list[tuple]:
     return tasks.site.rows(
         "SELECT end_state, output_text, generated_tokens > 0, erased_at IS NOT NULL FROM streaming_response"
-        " WHERE purpose = 'title' AND model = %s",
+        " WHERE purpose = 'title' AND model = ?",
         model,
     )
 
@@ -160,7 +160,7 @@ def test_a_title_that_makes_no_sense_leaves_the_questions_words_and_is_not_asked
     made = conversation(tina)
     ask(tina, made, model)
     eventually(lambda: of_purpose_title(tasks, model), 20)
-    due = "SELECT title_due_at IS NULL, title FROM streaming_conversation WHERE id = %s"
+    due = "SELECT title_due_at IS NULL, title FROM streaming_conversation WHERE id = ?"
     assert eventually(lambda: (row := tasks.site.rows(due, made)[0])[0] and row) == (True, QUESTION)
 
 
@@ -168,7 +168,7 @@ def test_a_worker_that_is_killed_over_a_title_has_it_made_by_the_next(tasks, tin
     model = says(tasks, "lamp", TITLE, first_delay_s=2)
     made = conversation(tina)
     ask(tina, made, model)
-    running = "SELECT id FROM streaming_response WHERE purpose = 'title' AND model = %s AND end_state IS NULL"
+    running = "SELECT id FROM streaming_response WHERE purpose = 'title' AND model = ? AND end_state IS NULL"
     eventually(lambda: tasks.site.rows(running, model), 20)
     tasks.kill_worker()
     tasks.start_worker()

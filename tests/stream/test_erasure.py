@@ -1,6 +1,9 @@
 """What is deleted, or was not to be stored, leaves numbers and no words; in the database's very file too."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,6 +33,18 @@ def test_every_column_that_can_hold_words_is_one_that_erasure_knows():
     kinds = (models.CharField, models.TextField, models.JSONField, models.BinaryField)
     columns = {f.attname for f in Response._meta.concrete_fields if isinstance(f, kinds) and not f.is_relation}
     assert columns - OURS == erasure.WORDS.keys()
+
+
+def test_every_process_that_can_delete_a_user_erases_with_it():
+    """Also a shell, which imports nothing of ours by itself."""
+    script = (
+        "import django; django.setup(); from django.db.models.signals import pre_delete;"
+        "from django.contrib.auth.models import User; from streaming.models import Conversation;"
+        "print(pre_delete.has_listeners(User), pre_delete.has_listeners(Conversation))"
+    )
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "chatsite.settings"}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
 
 
 def said(user, conversation=None, ended=True, **fields):
