@@ -12,9 +12,8 @@ class StreamingConfig(AppConfig):
     def ready(self) -> None:
         # After auth's, which makes the permissions that roles are of.
         from streaming.admin.roles import make_roles
-        from streaming.store import letter_case  # noqa: F401  before the first connection is made
 
-        # Its receivers erase with whatever deletes a user or a conversation.
-        from streaming.store import erasure  # noqa: F401
+        # The one before the first connection is made; the other's receivers erase with whatever deletes a user.
+        from streaming.store import erasure, letter_case  # noqa: F401
 
         post_migrate.connect(make_roles, sender=self, dispatch_uid="streaming.roles")
