@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -21,12 +22,14 @@ from streaming.protocol.end_state import (
     TRUNCATED,
 )
 from streaming.store.histograms import CANCEL_CLASSES, PROMPT_CLASSES
+from streaming.store.prices import MILLION
 
 from .charts import Chart, Lengths, Series, lengths, lines, number, stacked_bars
 from .drawing import span_text
-from .usage_figures import GROUPS, Days, Figures, Span, Sums, names_of, percentiles, span_of, summed
+from .usage_figures import GROUPS, Days, Figures, Span, Sums, names_of, output_prices, percentiles, span_of, summed
 
 SHOWN = 8
+NOT_SAID = "not said"
 BAD = (ERRORED, TIMED_OUT, TRUNCATED)
 SHARES = (0.5, 0.95, 0.99)
 PRESETS = (("7 days", 7), ("30 days", 30), ("90 days", 90))
@@ -76,7 +79,7 @@ def _content(figures: Figures, group: str) -> dict[str, Any]:
         ],
         "tables": [
             _by_length(figures),
-            _waste(summed(by_model)),
+            _waste(summed(by_model), figures.span),
             _cancelled(figures),
             _errors(figures),
             _top(figures, "user", "Top users"),
@@ -180,17 +183,21 @@ def _time(ms: float | None) -> str:
     return "–" if ms is None else span_text(ms)
 
 
-def _waste(models: dict[Any, Sums]) -> Lengths:
-    rows = [
-        (name or NOT_SAID, [float(sums.wasted_tokens)],
-         [number(sums.wasted_tokens), _share(sums.wasted_tokens, sums.generated_tokens)])
-        for name, sums in models.items() if sums.generated_tokens
-    ]  # fmt: skip
-    says = "Tokens that an engine made and no reader's socket took."
-    return lengths("Wasted tokens", ["model", "wasted", "of those made"], rows[:SHOWN], says)
+def _waste(models: dict[Any, Sums], span: Span) -> Lengths:
+    prices = output_prices(span)
+    rows = []
+    for name, sums in list(models.items())[:SHOWN]:
+        share = _share(sums.wasted_tokens, sums.generated_tokens)
+        cells = [number(sums.wasted_tokens), share, _cost(prices.get(name), sums.wasted_tokens)]
+        if sums.generated_tokens:
+            rows.append((name or NOT_SAID, [float(sums.wasted_tokens)], cells))
+    says = "Tokens that an engine made and no reader's socket took, at the price of the last of these days."
+    return lengths("Wasted tokens", ["model", "wasted", "of those made", "cost"], rows, says)
 
 
-NOT_SAID = "not said"
+def _cost(price: tuple[str, Decimal] | None, tokens: int) -> str:
+    """Of tokens of answers, by a price per million."""
+    return "no price" if price is None else f"{price[0]} {price[1] * tokens / MILLION:,.2f}"
 
 
 def _cancelled(figures: Figures) -> Lengths:

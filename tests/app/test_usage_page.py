@@ -15,7 +15,7 @@ from streaming.admin.charts import Series, lines, stacked_bars
 from streaming.admin.drawing import nice_ticks
 from streaming.admin.exports import cell
 from streaming.admin.usage_figures import Figures, Span, span_of, today
-from streaming.models import DailyUsage, Response
+from streaming.models import DailyUsage, ModelPrice, Response
 from streaming.store import usage
 
 pytestmark = pytest.mark.django_db
@@ -102,6 +102,20 @@ def test_days_in_an_address_are_bounded_and_nonsense_is_the_usual(viewer, query,
     days = [d if isinstance(d, date) else today() + timedelta(days=d) for d in (first, last)]
     assert [span.first, span.last] == days
     assert viewer.get(PAGE, query).status_code == 200
+
+
+def test_waste_has_its_cost_where_there_is_a_price(viewer):
+    for model in ("dear", "free of price"):
+        Response.objects.create(
+            purpose="api", dialect="d", model=model, policy="abort", generated_tokens=3_000_000, sent_tokens=10
+        )
+    for price, valid_from in (("1.5", timezone.now() - timedelta(days=9)), ("2.5", timezone.now() - timedelta(days=1))):
+        ModelPrice.objects.create(
+            model="dear", valid_from=valid_from, currency="EUR", input_price=1, cached_price=1, output_price=price
+        )
+    html = viewer.get(PAGE).content.decode()
+    assert "EUR 7.50" in html
+    assert "no price" in html
 
 
 def test_what_is_exported_is_what_is_shown(viewer, past):

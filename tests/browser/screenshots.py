@@ -4,7 +4,7 @@ import json
 import os
 import re
 import tempfile
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -146,15 +146,40 @@ def take_finished(page: Page, name: str) -> None:
 
 
 def take_admin(site: Site, browser: Browser) -> None:
-    """The list of responses."""
-    look = {"viewport": {"width": 1800, "height": 760}, "color_scheme": "light"}
+    """What staff sees: the list, figures, one answer's course, what runs. The past is made up."""
+    site.manage("seed_demo", "--responses", "20000", "--yes")
+    look = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"}
     with closing(signed_in(site, browser, "root", "--create-superuser", **look)) as context:
         page = context.new_page()
-        page.goto(f"{site.url}/admin/streaming/response/")
+        page.goto(f"{site.url}/admin/usage/")
         page.locator("#toggle-nav-sidebar").click()
         expect(page.locator("#nav-sidebar")).not_to_be_visible()
         page.evaluate("scrollTo(0, 0)")
+        take(page, "admin-usage")
+        page.goto(f"{site.url}/admin/streaming/response/?end_state=cancelled")
         take(page, "admin-responses")
+        (stopped,) = site.rows(
+            "SELECT id FROM streaming_response WHERE end_state = 'cancelled' AND id IN (SELECT response_id FROM"
+            " streaming_responseevent) AND generated_tokens BETWEEN 150 AND 400 ORDER BY created_at DESC LIMIT 1"
+        )[0]
+        page.goto(f"{site.url}/admin/streaming/response/{stopped}/change/")
+        take(page, "admin-timeline")
+        take_live(site, page)
+
+
+def take_live(site: Site, page: Page) -> None:
+    """Several answers at once, which nobody waits for; the site's end ends them."""
+    endless = script(outputs=[{"text": "and so on "}], repeat=0, delay_s=0.03)
+    with ExitStack() as running:
+        for name, count in (("api-search", 3), ("api-batch", 2), ("reader", 2)):
+            api = running.enter_context(site.api(site.manage("create_api_key", name)))
+            for _ in range(count):
+                chat(api, endless, model="demo", until=lambda stream: len(stream.seqs) > 5,
+                     headers={"X-Disconnect-Policy": "background"})  # fmt: skip
+        page.goto(f"{site.url}/admin/live/")
+        expect(page.locator("#live-rows tr")).to_have_count(7)
+        expect(page.locator("#live-rows tr td:nth-child(7)").first).not_to_be_empty()
+        take(page, "admin-live")
 
 
 def signed_in(site: Site, browser: Browser, name: str, *options: str, **look) -> BrowserContext:

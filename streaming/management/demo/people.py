@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from django.contrib.auth.models import User
 
-from streaming.models import ApiKey, Engine
+from streaming.models import ApiKey, Engine, ModelPrice
 from streaming.store import access
 
 DOMAIN = "demo.invalid"
@@ -16,11 +17,12 @@ NAMES = (
 )  # fmt: skip
 SERVICES = ("service-search", "service-support", "service-batch", "service-translate")
 KEYS = ("production", "staging")
+FOR_EVER = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One engine of the demonstration and how fast it is: milliseconds to its first token and between two."""
+    """One engine of the demonstration and how fast and dear it is: milliseconds, euros a million tokens."""
 
     name: str
     kind: str
@@ -29,13 +31,15 @@ class Machine:
     first_ms: float
     per_prompt_token_ms: float
     gap_ms: float
+    input_price: str
+    output_price: str
 
 
 MACHINES = (
-    Machine("demo-gpu-1", "vllm", "qwen3-8b", 0.34, 55, 0.055, 17),
-    Machine("demo-gpu-2", "vllm", "qwen3-8b", 0.31, 58, 0.057, 18),
-    Machine("demo-gpu-3", "vllm", "llama-3.3-70b", 0.22, 140, 0.16, 34),
-    Machine("demo-cpu-1", "llamacpp", "smollm2-135m", 0.13, 80, 0.45, 24),
+    Machine("demo-gpu-1", "vllm", "qwen3-8b", 0.34, 55, 0.055, 17, "0.20", "0.60"),
+    Machine("demo-gpu-2", "vllm", "qwen3-8b", 0.31, 58, 0.057, 18, "0.20", "0.60"),
+    Machine("demo-gpu-3", "vllm", "llama-3.3-70b", 0.22, 140, 0.16, 34, "0.80", "2.40"),
+    Machine("demo-cpu-1", "llamacpp", "smollm2-135m", 0.13, 80, 0.45, 24, "0.02", "0.06"),
 )
 
 
@@ -81,4 +85,7 @@ def _key(user: User, name: str) -> int:
 def _engine(machine: Machine) -> int:
     values = {"kind": machine.kind, "model": machine.model, "enabled": False, "slots": 32, "context_tokens": 32768}
     engine, _ = Engine.objects.get_or_create(name=machine.name, defaults=values)
+    price = {"currency": "EUR", "input_price": machine.input_price, "output_price": machine.output_price}
+    if not ModelPrice.objects.filter(model=machine.model).exists():
+        ModelPrice.objects.create(model=machine.model, valid_from=FOR_EVER, cached_price=machine.input_price, **price)
     return engine.pk
