@@ -66,18 +66,15 @@ def kill_group(process: Child) -> None:
     process.popen.wait(10)
 
 
-def orphan(site: ClusterSite, response_id: str, owner: str) -> str:
-    """A response whose owner has never been heard of, begun so long ago that nobody looks for it by its start."""
-    site.write(
-        "INSERT INTO streaming_response (id, purpose, dialect, stream, model, request, policy, request_sha256, state,"
-        " owner, epoch, attempts, stop_reason, last_seq, created_at, end_reason, error_code, error_message,"
-        " output_text, reasoning_text, generated_tokens, completion_tokens, sent_tokens, delivered_tokens,"
-        " usage_estimated, no_store) VALUES (?, 'api', 'openai_chat', true, 'm', '{}', 'abort', '', 'running',"
-        " ?, 1, '[]', '', 0, now() - interval '3 days', '', '', '', '', '', 0, 0, 0, 0, false, false)",
-        response_id,
-        owner,
+def orphan(site: ClusterSite, owner: str) -> str:
+    """The id of a response whose owner has never been heard of, created three days ago."""
+    made = (
+        "from datetime import timedelta; from django.utils import timezone; from streaming.models import Response;"
+        "made = Response.objects.create(purpose='api', dialect='openai_chat', model='m', policy='abort',"
+        f" state='running', owner='{owner}');"
+        "Response.objects.filter(pk=made.pk).update(created_at=timezone.now() - timedelta(days=3)); print(made.pk)"
     )
-    return response_id
+    return site.manage("shell", "-v", "0", "-c", made)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +104,7 @@ def tasks(tmp_path_factory, database, model_dir):
     site.start()
     site.env["SITE_URL"] = site.url
     running = Tasks(site, valkey)
-    running.orphan = orphan(site, "resp_" + "0" * 26, "web_gone")
+    running.orphan = orphan(site, "web_gone")
     yield running
     running.stop()
     site.stop()
@@ -177,7 +174,7 @@ def test_a_worker_that_is_killed_over_a_title_has_it_made_by_the_next(tasks, tin
 
 
 def test_six_ticks_at_once_are_one(tasks):
-    quick = orphan(tasks.site, "resp_" + "0" * 25 + "1", "web_late")
+    quick = orphan(tasks.site, "web_late")
     for _ in range(6):
         tasks.send("streaming.end_orphans")
     tasks.send("streaming.roll_up_usage")
