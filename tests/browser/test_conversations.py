@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.reading import eventually
+
 HOSTILE = "<img src=x onerror=window.__xss=1><b>bold</b>"
 
 
@@ -24,6 +26,11 @@ def new_chat(chat, question):
     chat.ends()
 
 
+def delete(chat, title):
+    chat.item(title).hover()
+    chat.item(title).get_by_test_id("delete").click()
+
+
 def test_conversations_are_made_renamed_and_deleted(site, chat):
     expect(chat.page.get_by_test_id("sidebar")).to_contain_text("Your conversations will appear here.")
     new_chat(chat, "about tea")
@@ -40,18 +47,11 @@ def test_conversations_are_made_renamed_and_deleted(site, chat):
     expect(chat.item(HOSTILE)).to_have_count(1)
     assert chat.page.evaluate("document.querySelector('img')") is None
 
-    chat.item(HOSTILE).hover()
-    chat.item(HOSTILE).get_by_test_id("delete").click()
-    chat.page.keyboard.press("Escape")
-    expect(chat.item(HOSTILE)).to_have_count(1)
-    chat.item(HOSTILE).get_by_test_id("delete").click()
-    expect(chat.page.get_by_test_id("dialog")).to_contain_text(HOSTILE)
-    chat.page.get_by_test_id("confirm").click()
+    delete(chat, HOSTILE)
     expect(chat.items).to_have_count(1)
-
-    chat.item("about coffee").hover()
-    chat.item("about coffee").get_by_test_id("delete").click()
-    chat.page.get_by_test_id("confirm").click()
+    expect(chat.page.get_by_test_id("undo-notice")).to_contain_text(HOSTILE)
+    delete(chat, "about coffee")
+    expect(chat.items).to_have_count(0)
     expect(chat.page.get_by_test_id("empty-state")).to_be_visible()
     expect(chat.page).to_have_url(site.url + "/")
     chat.page.reload()
@@ -89,17 +89,41 @@ def test_an_answer_goes_on_while_another_conversation_is_read(chat):
     expect(chat.page.get_by_text("answering now")).to_have_count(0)
 
 
-def test_deleting_a_conversation_stops_its_answer(site, chat):
+def test_a_deleted_conversation_can_be_brought_back_for_a_while_and_its_answer_goes_on_until_then(site, chat):
+    chat.page.clock.install()
     chat.play(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
     chat.writes(10)
     response_id, conversation_id = chat.response_id, chat.conversation_id
-    chat.items.first.hover()
-    chat.items.first.get_by_test_id("delete").click()
-    chat.page.get_by_test_id("confirm").click()
+    chat.items.first.get_by_test_id("delete").focus()
+    chat.page.keyboard.press("Enter")
     expect(chat.items).to_have_count(0)
+    expect(chat.page.get_by_test_id("removed")).to_contain_text("was deleted")
+    expect(chat.page.get_by_test_id("undo")).to_be_focused()
+    chat.page.clock.run_for(20_000)  # time stands still while the keyboard is there
+    chat.page.keyboard.press("Enter")
+    expect(chat.items).to_have_count(1)
+    expect(chat.stop).to_be_visible()
+    assert site.rows("SELECT end_state FROM streaming_response WHERE id = ?", response_id) == [(None,)]
+
+    delete(chat, "")
+    chat.page.keyboard.press("Control+z")
+    expect(chat.items).to_have_count(1)
+    delete(chat, "")
     expect(chat.page.get_by_test_id("empty-state")).to_be_visible()
+    assert site.rows("SELECT end_state FROM streaming_response WHERE id = ?", response_id) == [(None,)]
+    chat.page.mouse.move(0, 0)
+    chat.page.clock.run_for(9_000)
+    expect(chat.page.get_by_test_id("undo-notice")).to_have_count(0)
+    eventually(lambda: site.rows("SELECT id FROM streaming_conversation WHERE id = ?", conversation_id) == [])
     assert site.rows("SELECT state FROM streaming_response WHERE id = ?", response_id) in ([], [("ended",)])
-    assert site.rows("SELECT id FROM streaming_conversation WHERE id = ?", conversation_id) == []
+
+
+def test_leaving_the_page_deletes_what_could_still_be_brought_back(site, chat):
+    new_chat(chat, "about tea")
+    conversation_id = chat.conversation_id
+    delete(chat, "about tea")
+    chat.page.goto("about:blank")
+    eventually(lambda: site.rows("SELECT id FROM streaming_conversation WHERE id = ?", conversation_id) == [])
 
 
 def test_another_persons_conversation_is_not_there(open_chat, chat):

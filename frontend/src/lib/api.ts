@@ -91,8 +91,9 @@ export class Api {
     return this.#json('PATCH', `/api/conversations/${encodeURIComponent(id)}`, { title });
   }
 
+  /** Also said by a page that is going away. */
   async deleteConversation(id: string): Promise<void> {
-    await this.#send('DELETE', `/api/conversations/${encodeURIComponent(id)}`);
+    await this.#send('DELETE', `/api/conversations/${encodeURIComponent(id)}`, undefined, { keepalive: true });
   }
 
   search(text: string): Promise<{ data: Hit[] }> {
@@ -107,11 +108,11 @@ export class Api {
     return (await (await this.#send(method, url, body)).json()) as T;
   }
 
-  async #send(method: string, url: string, body?: unknown): Promise<Response> {
+  async #send(method: string, url: string, body?: unknown, more: RequestInit = {}): Promise<Response> {
     const headers: Record<string, string> = { Accept: 'application/json' };
     if (method !== 'GET') headers['X-CSRFToken'] = this.env.csrfToken();
     if (body !== undefined) headers['Content-Type'] = 'application/json';
-    const init: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store' };
+    const init: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store', ...more };
     const response = await this.env.fetch(url, body === undefined ? init : { ...init, body: JSON.stringify(body) });
     if (response.ok) return response;
     if (response.status === 401) goToLogin();

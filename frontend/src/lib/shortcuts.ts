@@ -1,6 +1,6 @@
 // Owns which keys do what anywhere on the page. Does none of it.
 
-export type Action = 'new' | 'search' | 'composer' | 'copy' | 'sidebar' | 'help';
+export type Action = 'new' | 'search' | 'composer' | 'copy' | 'sidebar' | 'undo' | 'help';
 
 interface Shortcut {
   action: Action;
@@ -20,6 +20,7 @@ export const SHORTCUTS: Shortcut[] = [
   { action: 'composer', keys: '/', fits: bare('/') },
   { action: 'copy', keys: 'Ctrl Shift Y', fits: shifted('y') },
   { action: 'sidebar', keys: 'Ctrl Shift S', fits: shifted('s') },
+  { action: 'undo', keys: 'Ctrl Z', fits: (event) => withControl(event) && !event.shiftKey && event.key === 'z' && !isTyping(event.target) },
   { action: 'help', keys: '?', fits: bare('?') },
 ];
 

@@ -1,9 +1,10 @@
 // Owns the whole page's state: which conversation is open, which are kept alive, the address bar. Draws nothing.
-import { Api, type ModelRow } from '../api';
+import { Api, type ConversationRow, type ModelRow } from '../api';
 import { csrfToken } from '../boot';
 import { browserEnv } from '../stream/env';
 import { Conversation } from './conversation.svelte';
 import { ConversationList } from './list.svelte';
+import { Removals } from './removals.svelte';
 import { Search } from './search.svelte';
 import { Tabs } from './tabs';
 
@@ -15,6 +16,7 @@ export class Chat {
   readonly #tabs = new Tabs();
   readonly list = new ConversationList(this.#api);
   readonly search = new Search(this.#api);
+  readonly removals = new Removals(this.#env.clock, { onDelete: ({ id }) => void this.#delete(id) });
   /** Conversations opened so far; an answer goes on being read while another one is shown. */
   readonly #open = new Map<string, Conversation>();
   models: ModelRow[] = $state.raw([]);
@@ -22,6 +24,8 @@ export class Chat {
   /** The message that the log shall show, until it has. */
   target: string | null = $state(location.hash.slice(1) || null);
   notice: string | null = $state(null);
+  /** The conversation that can be brought back was the one shown. */
+  #leftBehind = false;
   shown: Conversation = $state.raw(this.#blank());
   /** Something came to its end while nobody looked at the page. */
   unseen = $state(false);
@@ -56,12 +60,27 @@ export class Chat {
     if (this.shown.id !== id) this.#show(id);
   }
 
-  async remove(id: string): Promise<void> {
-    await this.attempt(() => this.list.remove(id));
-    this.#tabs.tell(null);
+  /** Gone from the page; its answer goes on being read until it is gone for good. */
+  remove(row: ConversationRow): void {
+    this.removals.begin(row);
+    this.list.doomed = row.id;
+    this.#leftBehind = this.shown.id === row.id;
+    if (this.#leftBehind) this.openNew();
+  }
+
+  undoRemoval(): void {
+    const row = this.removals.undo();
+    this.list.doomed = null;
+    if (row && this.#leftBehind) this.open(row.id);
+  }
+
+  async #delete(id: string): Promise<void> {
+    this.list.doomed = null;
+    const gone = this.list.remove(id);
     this.#open.get(id)?.detach();
     this.#open.delete(id);
-    if (this.shown.id === id) this.openNew();
+    await this.attempt(() => gone);
+    this.#tabs.tell(null);
   }
 
   chooseModel(id: string): void {
@@ -133,6 +152,7 @@ export class Chat {
 
   /** Tells the server that this page is going, so that it need not wait long for a reader to come back. */
   #leave(): void {
+    this.removals.finish();
     for (const conversation of this.#open.values()) {
       for (const id of conversation.runningIds()) {
         navigator.sendBeacon(`/api/responses/${id}/leaving`, new URLSearchParams({ csrfmiddlewaretoken: csrfToken() }));

@@ -11,7 +11,14 @@ export class ConversationList {
   rows: ConversationRow[] = $state.raw([]);
   next: string | null = $state(null);
   loaded = $state(false);
-  readonly groups = $derived(groupByDay(this.rows, new Date()));
+  /** The one that is not shown, because it is about to be deleted. */
+  doomed: string | null = $state(null);
+  readonly groups = $derived(
+    groupByDay(
+      this.rows.filter((row) => row.id !== this.doomed),
+      new Date(),
+    ),
+  );
 
   /** Of refreshes under way only the last counts, and what was removed here does not come back with an old one. */
   #asked = 0;
@@ -50,10 +57,18 @@ export class ConversationList {
     await this.api.renameConversation(id, title);
   }
 
+  /** Gone at once; back in its place if the server did not delete it. */
   async remove(id: string): Promise<void> {
-    await this.api.deleteConversation(id);
+    const before = this.rows;
     this.#removed.add(id);
-    this.rows = this.rows.filter((row) => row.id !== id);
+    this.rows = before.filter((row) => row.id !== id);
+    try {
+      await this.api.deleteConversation(id);
+    } catch (error) {
+      this.#removed.delete(id);
+      this.rows = before;
+      throw error;
+    }
   }
 }
 
