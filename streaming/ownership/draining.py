@@ -36,7 +36,7 @@ def move_away(owner: Owner, after_s: float) -> int:
         relays = [relay for response_id in owner.running if (relay := owner.relay(response_id))]
         left = 0
         for relay in relays:
-            if left < room and relay.leave_engine(row.pk):
+            if left < room and relay.asking.leave(row.pk):
                 left += 1
         if left:
             logger.info("%d answers leave %s, which is being drained", left, row.name)

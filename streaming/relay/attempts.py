@@ -3,8 +3,8 @@
 from streaming.engine.base import EngineError
 from streaming.engine.registry import bundle_for, engine_for
 from streaming.pool import Lease, Pool, Wish
-from streaming.protocol.end_state import End
 
+from .fate import Moved
 from .job import Job
 
 #: Before an answer has begun, another engine may be asked, or the same a moment later; after that, only another.
@@ -13,15 +13,6 @@ RETRY_S = 0.2
 CARRIED_ON_MAX = 3
 #: What may have befallen an engine and need not befall the next.
 PASSING = ("upstream_lost", "engine_aborted")
-
-
-class Moved(Exception):
-    """We have left an engine by ourselves to go on elsewhere. ``end`` is the response's where nobody can after all."""
-
-    def __init__(self, reason: str, end: End):
-        super().__init__(reason)
-        self.reason = reason
-        self.end = end
 
 
 class Attempts:

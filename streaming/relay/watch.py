@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+from .job import Limits
+
 
 class Watch:
     """Calls ``on_expiry(name)`` once when a running timer expires; times are the event loop's seconds.
@@ -55,3 +57,26 @@ class Watch:
             self.drop(name)
             self._on_expiry(name)
         self._set_alarm()
+
+
+#: What an engine is waited for: each of these timers ends where another begins.
+PHASES = ("queue", "ttft", "idle")
+
+
+class Phases:
+    """Of the timers of ``watch`` those of the engine, of which at most one runs."""
+
+    def __init__(self, watch: Watch, limits: Limits):
+        self._watch = watch
+        self._limits = limits
+
+    def wait_for(self, phase: str | None) -> None:
+        """What is waited for from now on, and nothing else of the engine."""
+        for name in PHASES:
+            self._watch.drop(name)
+        if phase:
+            self._watch.start(phase, getattr(self._limits, f"{phase}_s"))
+
+    def output(self, now: float) -> None:
+        """Another output came: the next is waited for anew."""
+        self._watch.push("idle", now + self._limits.idle_s)

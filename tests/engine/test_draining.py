@@ -45,7 +45,7 @@ async def begun(bench, script, **fields):
     ask = ask_of(bench, json.dumps({"script": script}), **{"max_tokens": 900} | fields)
     response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
     await until_stored(tail, lambda tail: tail.sent_tokens >= 8)
-    return response, bench.owner.relay(response.id)._account.current.lease.row.name
+    return response, bench.owner.relay(response.id).asking.account.current.lease.row.name
 
 
 async def test_it_takes_nothing_new_and_again_when_it_is_back(bench, tmp_path):
