@@ -158,6 +158,10 @@ class Engine(ABC):
         """How many tokens prompt and answer may have together; None where it does not tell."""
         return None
 
+    async def slots(self) -> int | None:
+        """How many requests it works on at once, the others waiting inside it; None where it does not tell."""
+        return None
+
     @property
     def is_idle(self) -> bool:
         """Whether closing its connections would cut nothing off."""

@@ -112,6 +112,9 @@ class LlamaCppEngine(Engine):
         slots = await self._upstream.ask_json("/slots")
         return min((int(slot["n_ctx"]) for slot in slots), default=None)
 
+    async def slots(self) -> int | None:
+        return len(await self._upstream.ask_json("/slots")) or None
+
     @property
     def is_idle(self) -> bool:
         return self._upstream.open_requests == 0

@@ -181,9 +181,10 @@ class Probe:
         return {"tools": any(output.tool_calls for output in trial.outputs) or None}
 
     async def _answers(self, engine: Engine) -> dict[str, Any]:
-        found: dict[str, Any] = {"tokenizer": None, "context_tokens": None}
+        found: dict[str, Any] = {"tokenizer": None, "context_tokens": None, "slots": None}
         with suppress(EngineError):
             found["context_tokens"] = await engine.context_tokens()
+            found["slots"] = await engine.slots()
         with suppress(EngineError):
             if (theirs := await engine.tokenize(SAMPLE)) is not None:
                 found["tokenizer"] = theirs == bundle_for(self._row).vocabulary.encode(SAMPLE)

@@ -49,6 +49,7 @@ async def test_a_chat_endpoint_that_can_do_everything(fault, openai):
         "tools": None,
         "tokenizer": None,
         "context_tokens": 100,
+        "slots": None,
     }
     assert await threads.run(rows) == [
         ("completed", "length", False),
@@ -121,6 +122,24 @@ async def test_an_endpoint_that_does_not_work_is_an_error_and_a_row(fault, opena
     await threads.write(lambda: Engine.objects.update(url="http://127.0.0.1:1/v1"))
     with pytest.raises(EngineError, match="lost"):
         await probed(await threads.run(Engine.objects.get))
+
+
+def test_a_row_promises_no_more_slots_than_the_engine_has(tmp_path):
+    from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
+    from tests.engine.conftest import save
+
+    command = [sys.executable, "tests/fault_engine.py", "--rate", "2000", "--slots", "3"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            url = f"http://127.0.0.1:{int(server.stdout.readline())}"
+            tokenizer = str(save(byte_tokenizer(), tmp_path / "m", CHATML))
+            fields = {"kind": "llamacpp", "model": "m", "url": url, "tokenizer": tokenizer}
+            for name, slots in (("more", 8), ("less", 2)):
+                Engine.objects.create(name=name, slots=slots, **fields)
+                call_command("probe_engine", name)
+        finally:
+            server.terminate()
+    assert dict(Engine.objects.values_list("name", "slots")) == {"more": 3, "less": 2}
 
 
 def test_the_command_prints_what_it_found_and_stores_it_in_the_row():

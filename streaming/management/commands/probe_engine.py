@@ -44,10 +44,11 @@ class Command(BaseCommand):
 
     def _store(self, row: Engine, found: dict[str, Any]) -> None:
         fields = {"capabilities": found, "probed_at": timezone.now()}
-        context_tokens = found["context_tokens"]
-        if context_tokens is not None and context_tokens < row.context_tokens:
-            self.stdout.write(f"the row's context is {row.context_tokens} tokens; now {context_tokens}")
-            fields["context_tokens"] = context_tokens
+        for name in ("context_tokens", "slots"):
+            promised, has = getattr(row, name), found[name]
+            if has is not None and has < promised:
+                self.stdout.write(f"the row promised {name} {promised}; now {has}")
+                fields[name] = has
         Engine.objects.filter(pk=row.pk).update(**fields)
 
 
