@@ -34,6 +34,15 @@ SCRIPT = """
     probe.reads.push({ at_ms: performance.now(), bytes: bytes.length, chars: probe.received.length });
   }
 
+  const sockets = (window.__sockets = []);
+  window.WebSocket = class extends WebSocket {
+    constructor(...args) {
+      super(...args);
+      sockets.push(this);
+      this.addEventListener('message', ({ data }) => (this.greeted ||= data.includes('hello')));
+    }
+  };
+
   const frames = () => { probe.frame += 1; requestAnimationFrame(frames); };
   requestAnimationFrame(frames);
 

@@ -87,7 +87,7 @@ def retry_replaces(chat, failed):
 
 def test_a_dead_server_is_told_before_anything_is_sent(site, open_chat):
     chat = open_chat()
-    chat.watch.allow("Failed to load resource: net::ERR_")
+    chat.watch.allow("Failed to load resource: net::ERR_|WebSocket connection to")
     site.kill()
     chat.ask("Is anybody there?")
     chat.ends("rejected")

@@ -32,6 +32,7 @@ export const de: Words = {
   openSidebar: 'Liste der Unterhaltungen öffnen',
   closeSidebar: 'Liste der Unterhaltungen schließen',
   renameOf: (title) => `„${title}“ umbenennen`,
+  stopOf: (title) => `Antwort in „${title}“ anhalten`,
   removeOf: (title) => `„${title}“ löschen`,
   removed: (title) => `„${title}“ wurde gelöscht.`,
   undo: 'Rückgängig',

@@ -31,6 +31,7 @@ export const en = {
   openSidebar: 'Open conversation list',
   closeSidebar: 'Close conversation list',
   renameOf: (title: string) => `Rename “${title}”`,
+  stopOf: (title: string) => `Stop the answer in “${title}”`,
   removeOf: (title: string) => `Delete “${title}”`,
   removed: (title: string) => `“${title}” was deleted.`,
   undo: 'Undo',

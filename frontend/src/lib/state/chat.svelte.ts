@@ -1,19 +1,28 @@
 // Owns the whole page's state: which conversation is open, which are kept alive, the address bar. Draws nothing.
 import { Api, type ConversationRow, type ModelRow } from '../api';
-import { csrfToken } from '../boot';
+import { csrfToken, goToLogin } from '../boot';
+import { cancelResponse } from '../stream/cancel';
 import { browserEnv } from '../stream/env';
+import { Live, siteSocket, type Told } from '../stream/live';
 import { Conversation } from './conversation.svelte';
 import { ConversationList } from './list.svelte';
 import { Removals } from './removals.svelte';
 import { Search } from './search.svelte';
 import { Tabs } from './tabs';
 
+const GATHER_MS = 100;
 const PATH = /^\/c\/([^/]+)\/?$/;
 
 export class Chat {
   readonly #env = browserEnv(csrfToken);
   readonly #api = new Api(this.#env);
   readonly #tabs = new Tabs();
+  readonly #live = new Live(this.#env, siteSocket, {
+    onTold: (told) => this.#told(told),
+    onConnected: (again) => again && void this.#lookAgain(),
+    onSignedOut: goToLogin,
+  });
+  #refreshing: number | null = null;
   readonly list = new ConversationList(this.#api);
   readonly search = new Search(this.#api);
   readonly removals = new Removals(this.#env.clock, { onDelete: ({ id }) => void this.#delete(id) });
@@ -34,8 +43,10 @@ export class Chat {
     this.#followAddress();
     window.addEventListener('popstate', () => this.#followAddress());
     window.addEventListener('pagehide', () => this.#leave());
+    window.addEventListener('pageshow', (event) => event.persisted && this.#live.start());
+    this.#live.start();
     document.addEventListener('visibilitychange', () => !document.hidden && this.#seen());
-    this.#tabs.listen((id) => this.#changedElsewhere(id));
+    this.#tabs.listen((id) => this.#live.isOpen || this.#changedElsewhere(id));
     this.refreshList();
     void this.#api.models().then(
       ({ data }) => (this.models = data),
@@ -92,6 +103,14 @@ export class Chat {
     void this.list.refresh().catch(() => undefined); // shown again with the next change
   }
 
+  /** Stops an answer that may be read elsewhere; the list says when it has ended. */
+  async stop(responseId: string): Promise<void> {
+    if (this.#live.stop(responseId)) return;
+    const result = await cancelResponse(this.#env, responseId, null);
+    if (result.kind === 'failed') this.notice = result.refusal?.message ?? '';
+    this.refreshList();
+  }
+
   /** Says so when a small action failed; the page itself goes on. */
   async attempt(action: () => Promise<void>): Promise<void> {
     await action().catch((error: unknown) => this.failed(error));
@@ -129,6 +148,36 @@ export class Chat {
     if (conversation === this.shown) void conversation?.load();
   }
 
+  /** The socket says where to look. What this page does itself it knows sooner, and looks by itself. */
+  #told({ kind, conversation, response }: Told): void {
+    const open = conversation === null ? undefined : this.#open.get(conversation);
+    if (kind === 'response.ended' && this.list.answered(conversation ?? '', response ?? '')) this.#follow(open, response);
+    else if (response === null || !open?.knows(response)) this.#refreshSoon();
+    if (kind === 'response.started') this.#follow(open, response);
+    if (kind === 'conversations' && open === this.shown) void open?.load();
+  }
+
+  #follow(open: Conversation | undefined, response: string | null): void {
+    if (response !== null && open === this.shown) open?.follow(response);
+  }
+
+  /** One question for what comes together: a new conversation, its answer, its title. */
+  #refreshSoon(): void {
+    this.#refreshing ??= this.#env.clock.setTimeout(() => {
+      this.#refreshing = null;
+      this.refreshList();
+    }, GATHER_MS);
+  }
+
+  /** After a connection was lost: what changed meanwhile nobody told. */
+  async #lookAgain(): Promise<void> {
+    const { shown } = this;
+    const before = this.list.rows.find((row) => row.id === shown.id);
+    await this.list.refresh().catch(() => undefined);
+    const now = this.list.rows.find((row) => row.id === shown.id);
+    if (now?.updated_at !== before?.updated_at && shown === this.shown) void shown.load();
+  }
+
   #seen(): void {
     this.unseen = false;
     this.refreshList();
@@ -153,6 +202,7 @@ export class Chat {
   /** Tells the server that this page is going, so that it need not wait long for a reader to come back. */
   #leave(): void {
     this.removals.finish();
+    this.#live.close();
     for (const conversation of this.#open.values()) {
       for (const id of conversation.runningIds()) {
         navigator.sendBeacon(`/api/responses/${id}/leaving`, new URLSearchParams({ csrfmiddlewaretoken: csrfToken() }));

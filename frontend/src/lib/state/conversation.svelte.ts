@@ -21,6 +21,8 @@ export class Conversation {
   options: Options = $state.raw(readOptions(null));
   /** What the model is told before the first message. Kept by the server, so that every device asks alike. */
   systemPrompt = $state('');
+  /** A response that was not made here and is not shown yet. */
+  #unseen: string | null = null;
   readonly turns = $derived(this.root.path());
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
@@ -50,10 +52,30 @@ export class Conversation {
     try {
       this.#show(await this.api.conversation(this.id));
       this.loading = 'no';
+      this.#catchUp();
     } catch (error) {
       const missing = error instanceof ApiError && error.refusal.status === 404;
       this.loading = missing ? 'missing' : 'failed';
     }
+  }
+
+  /** An answer began, or ended, somewhere: shown at once if it is not ours, or after what is being read here. */
+  follow(responseId: string): void {
+    if (this.knows(responseId)) return;
+    this.#unseen = responseId;
+    if (this.loading !== 'yes' && this.#runs().length === 0) this.#catchUp();
+  }
+
+  /** Whether the response is shown here. */
+  knows(responseId: string): boolean {
+    const shown = this.root.all().map((turn) => turn.run?.latest);
+    return shown.some((answer) => answer?.responseId === responseId);
+  }
+
+  #catchUp(): void {
+    const unseen = this.#unseen;
+    this.#unseen = null;
+    if (unseen !== null && !this.knows(unseen)) void this.load();
   }
 
   async send(text: string, from: Turn | null = null): Promise<void> {
@@ -121,7 +143,7 @@ export class Conversation {
         this.#learnIds(user, turn, answer);
       },
       onClosed: (answer) => {
-        this.hooks.onChanged(this, true);
+        this.#closed();
         if (answer.accepted && answer.messageId === null) void this.#learnFromStore(answer, body.text ?? '');
       },
       onLogin: () => {
@@ -180,9 +202,14 @@ export class Conversation {
     run.start(target, { ...this.#hooks(), onKnown: () => undefined, onLogin: goToLogin });
   }
 
+  #closed(): void {
+    this.hooks.onChanged(this, true);
+    this.#catchUp();
+  }
+
   #hooks() {
     return {
-      onClosed: () => this.hooks.onChanged(this, true),
+      onClosed: () => this.#closed(),
       onGone: () => {
         this.detach();
         this.root = newRoot();

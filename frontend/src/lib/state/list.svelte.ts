@@ -22,13 +22,15 @@ export class ConversationList {
 
   /** Of refreshes under way only the last counts, and what was removed here does not come back with an old one. */
   #asked = 0;
+  #isAsking = false;
   readonly #removed = new Set<string>();
 
   constructor(private readonly api: Api) {}
 
   async refresh(): Promise<void> {
     const asked = ++this.#asked;
-    const page = await this.api.conversations();
+    this.#isAsking = true;
+    const page = await this.api.conversations().finally(() => asked === this.#asked && (this.#isAsking = false));
     if (asked !== this.#asked) return;
     page.data = page.data.filter((row) => !this.#removed.has(row.id));
     const fresh = new Set(page.data.map((row) => row.id));
@@ -46,6 +48,13 @@ export class ConversationList {
     const known = new Set(this.rows.map((row) => row.id));
     this.rows = [...this.rows, ...page.data.filter((row) => !known.has(row.id))];
     this.next = page.next;
+  }
+
+  /** An answer has ended; false where only asking tells what the list is now. */
+  answered(id: string, response: string): boolean {
+    if (!this.loaded || this.#isAsking) return false;
+    this.rows = this.rows.map((row) => (row.id === id && row.running === response ? { ...row, running: null } : row));
+    return true;
   }
 
   titleOf(id: string | null): string {
