@@ -15,6 +15,8 @@ ONE = (
 )  # fmt: skip
 MANY = ("anyOf", "allOf", "oneOf", "prefixItems", "items")
 NAMED = ("properties", "$defs", "definitions", "patternProperties", "dependencies", "dependentSchemas")
+#: What leads to places of a schema that are not looked at here, in any draft that an answer may be judged by.
+ASIDE = ("$dynamicRef", "$recursiveRef", "extends", "disallow")
 #: Expressions that a grammar is made of can take for ever to match; numbers that it is unrolled to, all memory.
 EXPRESSIONS = ("pattern", "patternProperties")
 REPEATS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
@@ -63,6 +65,11 @@ def _at(path: str) -> str:
 
 def _check_part(path: str, part: Mapping[str, Any]) -> None:
     where = _at(path)
+    for keyword in ASIDE:
+        if keyword in part:
+            raise ValueError(f"{keyword} is not taken; $ref is{where}")
+    if isinstance(part.get("type"), list) and not all(isinstance(name, str) for name in part["type"]):
+        raise ValueError(f"type must be a name or a list of names{where}")
     for keyword in EXPRESSIONS:
         if keyword in part:
             raise ValueError(f"{keyword} is not taken in a schema that an answer is held to{where}")

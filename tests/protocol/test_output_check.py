@@ -21,6 +21,15 @@ BRANCHING = {
 }
 
 
+DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+def leading_on(level) -> dict:
+    """Forty levels, each of which leads to the next twice."""
+    levels = {f"n{n}": level({"$ref": f"#/$defs/n{n + 1}"}) for n in range(40)}
+    return {**levels, "n40": {"type": "object"}}
+
+
 @pytest.mark.parametrize("text", ['{"city": "Paris"}', ' {"city": "", "near": [{"km": 1.5}, {}]}\n'])
 def test_an_answer_that_follows_its_schema_has_nothing_wrong_with_it(text):
     assert output_error(text, CITY) is None
@@ -79,6 +88,24 @@ def test_nothing_is_fetched_whatever_a_schema_points_to():
         ('{"c":' * 40 + "1" + "}" * 40, BRANCHING),
         ("[" + ",".join(f'{{"a":{n}}}' for n in range(2_000)) + "]", {"uniqueItems": True}),
         (json.dumps(["x"] * 4_000), {"items": {"enum": [*(f"y{n}" for n in range(1_900)), "x"]}}),
+        # What is evaluated is looked for along both references, by no keyword that could count.
+        (
+            '{"a": 1}',
+            {
+                "unevaluatedProperties": False,
+                "$ref": "#/$defs/n0",
+                "$defs": leading_on(lambda on: {**on, "$dynamicRef": on["$ref"]}),
+            },
+        ),
+        # A part that names a draft must not be judged by that draft's own validator, which counts nothing.
+        (
+            '{"a": 1}',
+            {
+                "allOf": [DRAFT | {"$ref": "#/$defs/n0"}],
+                "$defs": leading_on(lambda on: DRAFT | {"anyOf": [DRAFT | on | {"not": {}}] * 2}),
+            },
+        ),
+        (json.dumps([[*range(4_000)]] * 2), {"items": {"anyOf": [{"const": [*range(3_999), 0]}] * 500}}),
         (json.dumps(list(range(8_000))), {"items": {"allOf": [{"minimum": 0}, {"maximum": 9_000}]}}),
     ],
 )
