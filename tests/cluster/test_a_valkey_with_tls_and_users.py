@@ -34,8 +34,8 @@ ASK = 'from chatsite.celery import app; app.send_task("streaming.end_orphans")'
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory):
     server = SealedValkey(tmp_path_factory.mktemp("sealed"))
-    with server.serving():
-        yield server
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
