@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
 
 
 class ChatAdminSite(AdminSite):
@@ -17,6 +18,11 @@ class ChatAdminSite(AdminSite):
         from streaming.admin import pages
 
         return [*pages.urls(self), *super().get_urls()]
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        from streaming.admin import pages
+
+        return super().index(request, {**pages.warnings(request), **(extra_context or {})})
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         from streaming.admin import pages

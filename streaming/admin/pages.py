@@ -9,6 +9,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.urls import path, reverse
 
+from streaming.store import ledger
+
 from . import dashboard, exports, live
 
 #: Whoever may see responses may see figures of them.
@@ -42,6 +44,12 @@ def menu(request: HttpRequest) -> list[dict[str, Any]]:
     ]
     first = PAGES[0].link
     return [{"name": "Overview", "app_label": "overview", "app_url": first, "has_module_perms": True, "models": lines}]
+
+
+def warnings(request: HttpRequest) -> dict[str, Any]:
+    """What the first page warns of whoever may look into it: books that do not agree."""
+    user: Any = request.user
+    return {"drifts": ledger.drifts()} if user.has_perm("streaming.view_ledgercheck") else {}
 
 
 def urls(site: AdminSite) -> list[Any]:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Sum
+from django.db.models import Count, Subquery, Sum
 from django.utils import timezone
 
 from streaming.models import DailyUsage, EngineReading, LedgerCheck, QuotaSettlement, QuotaUse, Response
@@ -171,8 +171,17 @@ def _check_use(use_id: int) -> LedgerCheck:
 
 def keep(checks: Sequence[LedgerCheck]) -> None:
     """Store what was found, and forget what is old."""
-    old = timezone.now() - KEEP
+    now = timezone.now()
+    old = now - KEEP
+    for check in checks:
+        check.checked_at = now
     with transaction.atomic():
         LedgerCheck.objects.bulk_create(checks)
         LedgerCheck.objects.filter(checked_at__lt=old).delete()
         EngineReading.objects.filter(read_at__lt=old).delete()
+
+
+def drifts() -> list[LedgerCheck]:
+    """What did not agree at the last comparison."""
+    last = LedgerCheck.objects.order_by("-checked_at").values("checked_at")[:1]
+    return list(LedgerCheck.objects.filter(checked_at=Subquery(last)).exclude(drift=0).order_by("id"))

@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from streaming.models import ModelPrice, Quota, QuotaUse, WebhookDelivery, WebhookEndpoint
+from streaming.models import LedgerCheck, ModelPrice, Quota, QuotaUse, WebhookDelivery, WebhookEndpoint
+from streaming.store import ledger
 from streaming.store.quota_windows import Used
 
 QUOTAS, PRICES = "/admin/streaming/quota/", "/admin/streaming/modelprice/"
@@ -69,3 +70,28 @@ def test_what_was_given_up_can_be_sent_again_and_no_page_shows_a_secret(staff, m
     assert (dead.state, dead.attempts) == ("pending", 0)
     for path in (page, f"{page}{dead.pk}/change/", f"/admin/streaming/webhookendpoint/{endpoint.pk}/change/"):
         assert b"c2VjcmV0" not in staff.get(path).content
+
+
+def test_the_first_page_warns_of_books_that_do_not_agree_until_they_do(staff, user):
+    def looks() -> str:
+        return staff.get("/admin/").content.decode()
+
+    assert "do not agree" not in looks()
+
+    def drifts() -> list[LedgerCheck]:
+        drift = LedgerCheck(kind="engine", subject="gpu <1>", seen=40, drift=7, message="40 <b>made</b>, 33 in rows")
+        return [drift, LedgerCheck(kind="unended", seen=0)]
+
+    ledger.keep(drifts())
+    page = looks()
+    assert "The books do not agree" in page
+    assert "engine gpu &lt;1&gt;: 40 &lt;b&gt;made&lt;/b&gt;, 33 in rows" in page
+    assert "unended" not in page
+    assert staff.get("/admin/streaming/ledgercheck/?drifts=yes").status_code == 200
+    ledger.keep([LedgerCheck(kind="engine", subject="gpu <1>", seen=33)])
+    assert "do not agree" not in looks()
+    plain = User.objects.create_user("looks", is_staff=True)
+    ledger.keep(drifts())
+    client = Client()
+    client.force_login(plain)
+    assert "do not agree" not in client.get("/admin/").content.decode()
