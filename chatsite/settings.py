@@ -219,6 +219,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+AUTHENTICATION_BACKENDS = ["streaming.store.sign_in.PeopleBackend"]
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 

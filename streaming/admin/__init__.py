@@ -1,5 +1,27 @@
 """The admin's pages. Looking is allowed; changing only where a page says so."""
 
-from . import api_keys, audit, conversations, engines, ledger, people, quotas, responses, webhooks
+from . import (
+    api_keys,
+    audit,
+    conversations,
+    engines,
+    ledger,
+    people,
+    quotas,
+    responses,
+    service_accounts,
+    webhooks,
+)
 
-__all__ = ["api_keys", "audit", "conversations", "engines", "ledger", "people", "quotas", "responses", "webhooks"]
+__all__ = [
+    "api_keys",
+    "audit",
+    "conversations",
+    "engines",
+    "ledger",
+    "people",
+    "quotas",
+    "responses",
+    "service_accounts",
+    "webhooks",
+]

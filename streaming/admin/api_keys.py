@@ -1,13 +1,21 @@
-"""Owns the admin page of API keys: who has which, used when, and how to revoke it. Never shows a key or its hash."""
+"""Owns the admin page of API keys: who has which, making one, revoking. A key is shown once, its hash never."""
 
+from datetime import date
+from typing import Any
+
+from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from streaming.models import ApiKey
+from streaming.models.access import SCOPES
 from streaming.store import access
 
 from .audit_trail import note
@@ -15,18 +23,82 @@ from .read_only import ReadOnlyAdmin
 from .used import used_lately
 
 
+class NewKeyForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A key for a service account or for oneself: one for somebody else would let staff act in their name."""
+
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope, scope) for scope in SCOPES], initial=list(SCOPES), widget=forms.CheckboxSelectMultiple
+    )
+    expires_on = forms.DateField(required=False, help_text="it works until the beginning of this day (UTC)")
+    who: Any
+
+    class Meta:
+        model = ApiKey
+        fields = ["user", "name"]
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        whose = self.fields["user"]
+        assert isinstance(whose, forms.ModelChoiceField)
+        whose.queryset = User.objects.filter(Q(service_account__isnull=False) | Q(pk=self.who.pk), is_active=True)
+
+    def clean_expires_on(self) -> date | None:
+        """A day to come."""
+        day: date | None = self.cleaned_data["expires_on"]
+        if day is not None and day <= timezone.now().date():
+            raise forms.ValidationError(f"a day to come, not {day}")
+        return day
+
+
 @admin.register(ApiKey)
 class ApiKeyAdmin(ReadOnlyAdmin):
     """Keys by their first characters."""
 
-    list_display = ["prefix", "name", "user", "created_at", "last_used_at", "expires_at", "revoked_at"]
+    list_display = ["prefix", "name", "user", "scopes", "created_at", "last_used_at", "expires_at", "revoked_at"]
     list_select_related = ["user"]
     list_filter = [("revoked_at", admin.EmptyFieldListFilter), "created_at"]
     search_fields = ["^prefix", "name", "user__username"]
     ordering = ["-created_at"]
-    fields = ["prefix", "name", "user", "used", "created_at", "last_used_at", "expires_at", "revoked_at"]
+    fields = ["prefix", "name", "user", "scopes", "used", "created_at", "last_used_at", "expires_at", "revoked_at"]
     readonly_fields = ["used"]
     actions = ["revoke"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Whoever may, in the rights of the role; never for somebody else's account."""
+        return request.user.has_perm("streaming.add_apikey")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is not None:
+            return super().get_form(request, obj, change, **kwargs)
+        return type("NewKeyForm", (NewKeyForm,), {"who": request.user})
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is not None:
+            return super().get_fieldsets(request, obj)
+        return [(None, {"fields": ["user", "name", "scopes", "expires_on"]})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return () if obj is None else super().get_readonly_fields(request, obj)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        said = form.cleaned_data
+        made, key = access.new_key(obj.user, obj.name, access.until(said["expires_on"]), said["scopes"])
+        obj.pk, obj.prefix, obj.scopes = made.pk, made.prefix, made.scopes
+        request.made_key = key  # type: ignore[attr-defined]
+
+    def log_addition(self, request: HttpRequest, obj: ApiKey, message: Any) -> Any:
+        """In the audit log, not in Django's own."""
+        note(request, request.user, "added", obj, {"name": str(obj), "scopes": obj.scopes})
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: Any = None) -> HttpResponse:
+        """The key itself, in this answer only: messages of the admin would put it into a cookie."""
+        context = self.admin_site.each_context(request) | {
+            "title": "A new API key",
+            "key": request.made_key,  # type: ignore[attr-defined]
+            "row": obj,
+            "opts": self.opts,
+        }
+        return TemplateResponse(request, "admin/chat/new_key.html", context)
 
     @admin.action(description="Revoke the selected keys", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:

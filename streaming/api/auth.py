@@ -13,7 +13,7 @@ from streaming.models import ApiKey
 from streaming.ownership.guards import Credential
 from streaming.store import access, task_tokens, threads
 
-from . import refusals
+from . import refusals, scopes
 from .errors import ApiError
 
 REFUSALS = {
@@ -70,8 +70,12 @@ class BearerAuth(AuthBase):
         if found is None:
             raise _unauthorized("this API key is not valid", "invalid_api_key")
         if found.state != "valid":
-            await refusals.record_key(request, found.api_key, found.state)
-            raise _unauthorized(REFUSALS[found.state], found.state)
+            refused = _unauthorized(REFUSALS[found.state], found.state)
+            await refusals.record_key(request, found.api_key, refused)
+            raise refused
+        if lacking := scopes.lacking(found.api_key, request.method or "", request.path):
+            await refusals.record_key(request, found.api_key, lacking)
+            raise lacking
         return Caller(found.api_key.user, found.api_key)
 
 

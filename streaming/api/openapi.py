@@ -15,6 +15,8 @@ ERRORS = {
     400: ("A field is unknown, missing or out of its limits",
           "max_tokens: at most 2048, the model's context (got 99999)", "invalid_request"),
     401: ("No key, or one that is not valid", "this API key is not valid", "invalid_api_key"),
+    403: ("The key lacks the scope, or may not use the model",
+          "this API key lacks the scope responses:write; it has models:read", "scope"),
     404: ("Unknown, or somebody else's", "there is no such response", "not_found"),
     405: ("Another method is meant", "PUT is not allowed here, only POST", "method_not_allowed"),
     409: ("It does not fit the state that there is", "starting_after: the log ends at 7 (got 9)", "future_event"),
@@ -30,7 +32,7 @@ ERRORS = {
     504: ("A timer fired before the first byte", "Timed out: ttft limit of 120 s.", "ttft"),
 }  # fmt: skip
 #: What every operation can answer; then what those that start, name, or follow a response can.
-ALWAYS = (400, 401, 405, 500, 503)
+ALWAYS = (400, 401, 403, 405, 500, 503)
 STARTS = (404, 409, 413, 415, 422, 429, 502, 504)
 NAMES = (404, 409)
 FOLLOWS = (429, 502, 504)

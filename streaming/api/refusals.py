@@ -31,6 +31,7 @@ REASONS = {
     "context_length_exceeded": "context_length",
     "rate_limited": "over_quota",
     "model_not_allowed": "scope",
+    "scope": "scope",
     "overloaded": "overloaded",
     "conversation_busy": "conflict",
     "idempotency_key_reused": "conflict",
@@ -114,9 +115,7 @@ async def _served_model(body: Any) -> str:
     return next((row.model for row in rows if row.model == asked), "")
 
 
-async def record_key(request: HttpRequest, api_key: ApiKey, state: str) -> None:
-    """Store that a key was refused for its state, which is its end reason too."""
+async def record_key(request: HttpRequest, api_key: ApiKey, refused: ApiError) -> None:
+    """Store that a key was refused for what it is; the refusal's code is the end reason."""
     if asks_for_answer(request):
-        await record(
-            request, api_key.user_id, api_key.pk, ApiError(401, f"the API key is not valid: {state}", code=state)
-        )
+        await record(request, api_key.user_id, api_key.pk, refused)

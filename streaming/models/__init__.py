@@ -1,6 +1,6 @@
 """The tables. Rows only: who may write them and when is decided in store and above."""
 
-from .access import ApiKey, LoginToken
+from .access import ApiKey, LoginToken, ServiceAccount
 from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
@@ -33,6 +33,7 @@ __all__ = [
     "Response",
     "ResponseEvent",
     "ResponseInput",
+    "ServiceAccount",
     "WebProcess",
     "WebhookDelivery",
     "WebhookEndpoint",

@@ -1,7 +1,14 @@
-"""Owns the tables of API keys and one-time logins. Stores hashes only."""
+"""Owns the tables of API keys, of accounts that have nothing but keys, and of one-time logins. Stores hashes only."""
 
 from django.conf import settings
 from django.db import models
+
+MODELS_READ = "models:read"
+RESPONSES_READ = "responses:read"
+RESPONSES_WRITE = "responses:write"
+#: What a key may do. A new scope is in no key that was made before it.
+SCOPES = (MODELS_READ, RESPONSES_READ, RESPONSES_WRITE)
+EVERY_SCOPE = " ".join(SCOPES)
 
 
 class ApiKey(models.Model):
@@ -11,6 +18,7 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=100, blank=True)
     prefix = models.CharField(max_length=16, help_text="the first characters, to tell keys apart")
     sha256 = models.CharField(max_length=64, unique=True)
+    scopes = models.CharField(max_length=200, default=EVERY_SCOPE, help_text="separated by a space")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -21,6 +29,19 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.user})"
+
+
+class ServiceAccount(models.Model):
+    """Marks a user that is a program: nobody logs in as it, it has only keys."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="service_account"
+    )
+    purpose = models.CharField(max_length=200, help_text="what it is for, and whom to ask about it")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.user.get_username()
 
 
 class LoginToken(models.Model):

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
@@ -21,6 +21,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from streaming.models import ApiKey, LoginToken
+from streaming.models.access import SCOPES
 
 from .threads import impatient
 
@@ -35,7 +36,7 @@ KeyState = Literal["valid", "key_expired", "key_revoked"]
 
 #: Every request of the API asks this: through the ORM it is a millisecond.
 _FIND_KEY = """SELECT k.id, u.id, k.sha256, u.username, k.revoked_at IS NOT NULL OR NOT u.is_active,
-      k.expires_at IS NOT NULL AND k.expires_at <= %s, k.last_used_at IS NULL OR k.last_used_at <= %s
+      k.expires_at IS NOT NULL AND k.expires_at <= %s, k.last_used_at IS NULL OR k.last_used_at <= %s, k.scopes
     FROM streaming_apikey k JOIN auth_user u ON u.id = k.user_id WHERE k.sha256 = %s"""
 
 
@@ -64,9 +65,33 @@ def ensure_user(username: str, superuser: bool = False) -> User:
 
 def issue_key(user: User, name: str = "") -> str:
     """Make a key and return it. This is the only time that it can be read."""
+    return new_key(user, name)[1]
+
+
+def new_key(
+    user: User, name: str = "", lifetime: timedelta | None = None, scopes: Collection[str] = SCOPES
+) -> tuple[ApiKey, str]:
+    """Make a key that works for ``lifetime`` (None: until it is revoked); returns its row and the key itself.
+
+    Raises ValueError for no scope, or one that there is not.
+    """
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise ValueError(f"scopes: some of {', '.join(SCOPES)} (got {', '.join(scopes)[:100] or 'none'})")
     plaintext = f"sk-{secrets.token_urlsafe(32)}"
-    ApiKey.objects.create(user=user, name=name, prefix=plaintext[:PREFIX_CHARS], sha256=_sha256(plaintext))
-    return plaintext
+    row = ApiKey.objects.create(
+        user=user,
+        name=name,
+        prefix=plaintext[:PREFIX_CHARS],
+        sha256=_sha256(plaintext),
+        scopes=" ".join(scope for scope in SCOPES if scope in scopes),
+        expires_at=timezone.now() + lifetime if lifetime else None,
+    )
+    return row, plaintext
+
+
+def until(day: date | None) -> timedelta | None:
+    """How long from now it is to the beginning of a day (UTC)."""
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) - timezone.now()
 
 
 def find_key(plaintext: str) -> FoundKey | None:
@@ -81,8 +106,8 @@ def find_key(plaintext: str) -> FoundKey | None:
         row = cursor.fetchone()
     if row is None or not hmac.compare_digest(row[2], digest):
         return None
-    key_id, user_id, _, username, is_revoked, is_expired, is_unnoted = row
-    api_key = ApiKey.from_db(connection.alias, ("id", "user_id"), (key_id, user_id))
+    key_id, user_id, _, username, is_revoked, is_expired, is_unnoted, scopes = row
+    api_key = ApiKey.from_db(connection.alias, ("id", "user_id", "scopes"), (key_id, user_id, scopes))
     api_key.user = User.from_db(connection.alias, ("id", "username"), (user_id, username))
     if is_revoked:
         return FoundKey(api_key, "key_revoked")
@@ -153,7 +178,8 @@ def redeem_login_token(plaintext: str) -> User | None:
     now = timezone.now()
     digest = _sha256(plaintext)
     # Compare and set in one statement: of two requests at once, one changes the row.
-    fresh = LoginToken.objects.filter(sha256=digest, used_at__isnull=True, expires_at__gt=now, user__is_active=True)
+    people = Q(user__is_active=True, user__service_account__isnull=True)
+    fresh = LoginToken.objects.filter(people, sha256=digest, used_at__isnull=True, expires_at__gt=now)
     if not fresh.update(used_at=now):
         return None
     return LoginToken.objects.select_related("user").get(sha256=digest).user

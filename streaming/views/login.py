@@ -11,7 +11,7 @@ from streaming import ownership
 from streaming.notify import SIGNED_OUT, Change
 from streaming.store import access
 
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+BACKEND = "streaming.store.sign_in.PeopleBackend"
 
 # Django's own: equal time for unknown users, checked redirects, session rotated.
 login_form = LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)

@@ -66,7 +66,9 @@ LOOKS = [
     ("/admin/auth/group/", ROOT),
     ("/admin/streaming/response/add/", "nobody at all"),
     ("/admin/streaming/auditentry/add/", "nobody at all"),
-    ("/admin/streaming/apikey/add/", "nobody at all"),
+    ("/admin/streaming/apikey/add/", OWNER),
+    ("/admin/streaming/serviceaccount/", VIEWER),
+    ("/admin/streaming/serviceaccount/add/", OWNER),
 ]
 
 

@@ -101,8 +101,8 @@ def test_a_revoked_an_expired_and_a_disabled_users_key_say_so(u1, key1):
 def test_a_known_caller_who_is_refused_is_reported_and_a_stranger_is_not(key1, monkeypatch):
     seen = []
 
-    async def note(request, api_key, reason):
-        seen.append((request.path, api_key.user.username, reason))
+    async def note(request, api_key, refused):
+        seen.append((request.path, api_key.user.username, refused.code))
 
     monkeypatch.setattr(refusals, "record_key", note)
     ask("Bearer sk-" + "k" * 43)
