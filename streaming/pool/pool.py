@@ -78,6 +78,8 @@ class Pool:
         self._max_queued = max_queued
         self._processes = max(1, processes)
         self._seats: dict[int, Seat] = {}
+        #: Of engines that are gone or disabled while something runs there: their slots are in use if they come back.
+        self._left: dict[int, Seat] = {}
         self._queues: dict[str, Queue] = {}
         self._served_by: OrderedDict[str, int] = OrderedDict()
         self._refreshed_at = float("-inf")
@@ -90,10 +92,11 @@ class Pool:
                 return
             rows = {row.pk: row for row in await threads.run(engines.enabled)}
             self._refreshed_at = time.monotonic()
-        for pk in self._seats.keys() - rows.keys():
-            del self._seats[pk]
-        for pk, row in rows.items():
-            self._seats.setdefault(pk, Seat(row, self._processes)).learn(row, asyncio.get_running_loop().time())
+        known = self._left | self._seats
+        self._left = {pk: seat for pk, seat in known.items() if pk not in rows and seat.leased}
+        self._seats = {pk: known.get(pk) or Seat(row, self._processes) for pk, row in rows.items()}
+        for pk, seat in self._seats.items():
+            seat.learn(rows[pk], asyncio.get_running_loop().time())
         for model in list(self._queues):
             self._serve(model)
         await close_unused(rows.values())

@@ -235,6 +235,21 @@ async def test_a_row_that_is_disabled_gets_nothing_more_and_what_runs_there_runs
         await one.let_go()
 
 
+async def test_a_row_that_is_disabled_and_enabled_again_has_the_slots_in_use_that_it_had(rows):
+    pool = await pool_of()
+    leases = await held(pool, 4)
+    gone = rows.pop(0)
+    await pool.refresh(force=True)
+    rows.append(gone)
+    await pool.refresh(force=True)
+    (waiting,) = await held(pool, 1)
+    assert waiting.pk is None, "a slot was given out twice"
+    await next(one for one in leases if one.pk == gone.pk).let_go()
+    assert waiting.pk == gone.pk
+    for one in [*leases, waiting]:
+        await one.let_go()
+
+
 async def test_a_prompt_of_ids_goes_to_no_engine_that_takes_messages(rows):
     rows[:] = [row(1, kind="openai", slots=9), row(2, slots=1)]
     pool = await pool_of()
