@@ -3,10 +3,8 @@
 import asyncio
 import json
 import logging
-from contextlib import ExitStack
 from typing import Any
 
-from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
 
@@ -16,6 +14,7 @@ from streaming.ownership.live import overview
 from streaming.store import live, threads
 
 from . import sockets
+from .consumer import Consumer
 from .words import BAD_MESSAGE, FULL, RESTARTING, SIGNED_OUT
 
 logger = logging.getLogger(__name__)
@@ -25,14 +24,11 @@ PERMISSION = "streaming.view_response"
 EVERY_S = 1.0
 
 
-class Live(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
+class Live(Consumer):
     """What has not changed is not sent again, until a heartbeat is due."""
-
-    channel_layer_alias = "none"
 
     async def connect(self) -> None:
         """Let in staff that may see responses; the origin was judged before."""
-        self._closing = ExitStack()
         self._goodbye: tuple[int, str] | None = None
         self._woken = asyncio.Event()
         await self.accept()
@@ -51,10 +47,6 @@ class Live(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no typ
             self._close_soon(FULL, str(full))
             return
         ownership.guards().let_in(self, Credential(session_key=self.scope["session_key"]))
-
-    async def disconnect(self, code: int) -> None:
-        """Gone."""
-        self._closing.close()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Nothing is said here."""

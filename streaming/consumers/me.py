@@ -3,10 +3,8 @@
 import asyncio
 import json
 import logging
-from contextlib import ExitStack
 from typing import Any
 
-from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
 
@@ -18,6 +16,7 @@ from streaming.ownership.stop import stop
 from streaming.store import responses, threads
 
 from . import sockets, standing
+from .consumer import Consumer
 from .words import AWAY, BAD_MESSAGE, FULL, RESTARTING, SIGNED_OUT, TOO_FAST, Allowance, BadMessage, StopAsked, parse
 
 logger = logging.getLogger(__name__)
@@ -28,15 +27,11 @@ MOST_WAITING = 50
 MOST_STOPS = 4
 
 
-class Me(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
+class Me(Consumer):
     """Rows are the truth: what is said here only tells where to look. What waits for a slow page is bounded."""
-
-    # No channel of its own: the process hears for all its pages (streaming.notify.Changes).
-    channel_layer_alias = "none"
 
     async def connect(self) -> None:
         """Let in who has a session; the origin was judged before."""
-        self._closing = ExitStack()
         self._waiting: dict[str, None] = {}
         self._woken = asyncio.Event()
         self._goodbye: tuple[int, str] | None = None
@@ -69,10 +64,6 @@ class Me(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
             logger.warning("a page cannot be told of changes: %s", error)
             self._close_soon(AWAY, "try again later")
         self._say({"type": "hello", "heartbeat_s": settings.HEARTBEAT_S})
-
-    async def disconnect(self, code: int) -> None:
-        """Gone; a stop that was asked for is carried out all the same."""
-        self._closing.close()
 
     # In
 
