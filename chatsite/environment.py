@@ -1,0 +1,71 @@
+"""Owns reading the environment: texts, flags, lists, numbers, secrets in files. Knows no setting but the secret key."""
+
+import contextlib
+import os
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.utils import get_random_secret_key
+
+
+def env(name: str, default: str = "") -> str:
+    """The variable, or what is in the file that NAME_FILE names: how containers are given secrets."""
+    path = os.environ.get(f"{name}_FILE")
+    if path is None:
+        return os.environ.get(name, default)
+    if name in os.environ:
+        raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: only one may be")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(f"{name}_FILE: {path} cannot be read: {error}") from None
+
+
+def with_password(url: str, password: str) -> str:
+    """The URL with the password in it; without one as it is."""
+    if not (url and password):
+        return url
+    parts = urlsplit(url)
+    user, host = parts.username or "", parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}").geturl()
+
+
+def env_flag(name: str, default: bool) -> bool:
+    return env(name, "1" if default else "0").lower() in {"1", "true", "yes", "on"}
+
+
+def env_list(name: str, default: str) -> list[str]:
+    return [part.strip() for part in env(name, default).split(",") if part.strip()]
+
+
+def env_float(name: str, default: float) -> float:
+    text = env(name, str(default))
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must be a number, not {text!r}") from error
+
+
+def own_address(host: str, port: str) -> str:
+    """Where the web process is reached that listens there, from the same machine."""
+    local = "127.0.0.1" if host in {"", "0.0.0.0", "::"} else host
+    return f"http://{f'[{local}]' if ':' in local else local}:{port}"
+
+
+def secret_key(data_dir: Path) -> str:
+    """The key from SECRET_KEY, else one made once and kept in the folder with mode 600."""
+    if key := env("SECRET_KEY"):
+        if len(key) < 50:
+            raise ImproperlyConfigured("SECRET_KEY must have at least 50 characters")
+        return key
+    path = data_dir / "secret_key"
+    if not path.exists():
+        data_dir.mkdir(parents=True, exist_ok=True)
+        fresh = data_dir / f"secret_key.{os.getpid()}"
+        fresh.touch(mode=0o600)
+        fresh.write_text(get_random_secret_key() + get_random_secret_key())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+        fresh.unlink()
+    return path.read_text()
