@@ -1,4 +1,4 @@
-"""Owns reading the environment: texts, flags, lists, numbers, secrets in files. Knows no setting but the secret key."""
+"""Owns reading the environment: texts, flags, lists, numbers, secrets in files. Knows no setting."""
 
 import contextlib
 import os
@@ -53,12 +53,12 @@ def own_address(host: str, port: str) -> str:
     return f"http://{f'[{local}]' if ':' in local else local}:{port}"
 
 
-def secret_key(data_dir: Path) -> str:
-    """The key from SECRET_KEY, else one made once and kept in the folder with mode 600."""
-    if key := env("SECRET_KEY"):
-        if len(key) < 50:
+def secret_key(given: str, data_dir: Path) -> str:
+    """The key that is given, else one made once and kept in the folder with mode 600."""
+    if given:
+        if len(given) < 50:
             raise ImproperlyConfigured("SECRET_KEY must have at least 50 characters")
-        return key
+        return given
     path = data_dir / "secret_key"
     if not path.exists():
         data_dir.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ DATA_DIR = Path(env("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 DEBUG = env_flag("DEBUG", False)
 
 
-SECRET_KEY = secret_key(DATA_DIR)
+SECRET_KEY = secret_key(env("SECRET_KEY"), DATA_DIR)
 SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS", "")
 ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", "")
