@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 
 import dj_database_url
@@ -33,6 +34,7 @@ INSTALLED_APPS = [
     "django_vite",
     "ninja",  # the files of the page /v1/docs, which otherwise come from elsewhere
     "channels",
+    "axes",
     "streaming",
 ]
 
@@ -47,6 +49,7 @@ MIDDLEWARE = [
     "chatsite.middleware.Csrf",
     "chatsite.middleware.Authentication",
     "chatsite.middleware.Messages",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "chatsite.urls"
@@ -154,7 +157,22 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-AUTHENTICATION_BACKENDS = ["streaming.store.sign_in.PeopleBackend"]
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "streaming.store.sign_in.PeopleBackend"]
+# Wrong logins: of a name from an address, and of an address. What counts them: streaming/views/login_tries.py.
+LOGIN_TRIES = int(env_float("LOGIN_TRIES", 5))
+LOGIN_TRIES_PER_ADDRESS = int(env_float("LOGIN_TRIES_PER_ADDRESS", 50))
+AXES_COOLOFF_TIME = timedelta(seconds=env_float("LOGIN_WAIT_S", 300))
+AXES_FAILURE_LIMIT = LOGIN_TRIES
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_HANDLER = "streaming.views.login_tries.LoginTries"
+AXES_CLIENT_IP_CALLABLE = "streaming.views.address.limited_address"
+AXES_LOCKOUT_CALLABLE = "streaming.views.login_tries.too_many"
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 
@@ -252,5 +270,6 @@ LOGGING = {
         # Whoever knocks with a wrong name is answered 400: no error of ours either.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "httpx": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
     },
 }

@@ -1,9 +1,7 @@
 """Owns how the admin's pages note what staff does and sees. The table is ``AuditEntry``; nothing is shown here."""
 
-from ipaddress import ip_address
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import AbstractUser
 from django.contrib.auth.signals import user_logged_in
@@ -11,6 +9,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from streaming.models import AuditEntry
+from streaming.views.address import client_address
 
 
 def note(
@@ -25,7 +24,7 @@ def note(
         target_kind=target._meta.model_name or "" if target else "",
         target_id=str(target.pk) if target else "",
         detail=detail or {},
-        address=_address(request),
+        address=client_address(request),
     )
 
 
@@ -45,17 +44,6 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]
         for obj in queryset:
             note(request, request.user, "deleted", obj, {"name": _name(obj)})
         return super().log_deletions(request, queryset)
-
-
-def _address(request: HttpRequest) -> str:
-    """Where a request came from: what the proxy says of it, where there is one that can be believed."""
-    said: str = request.META.get("REMOTE_ADDR") or ""
-    if settings.SECURE_PROXY_SSL_HEADER:
-        said = request.headers.get("X-Forwarded-For", "").split(",")[-1].strip() or said
-    try:
-        return str(ip_address(said))
-    except ValueError:
-        return ""
 
 
 def _name(obj: Model) -> str:

@@ -11,6 +11,8 @@ from streaming import ownership
 from streaming.notify import SIGNED_OUT, Change
 from streaming.store import access
 
+from . import login_tries
+
 BACKEND = "streaming.store.sign_in.PeopleBackend"
 
 # Django's own: equal time for unknown users, checked redirects, session rotated.
@@ -37,13 +39,16 @@ async def login_link(request: HttpRequest, token: str) -> HttpResponse:
         return HttpResponseNotAllowed(["GET"])
     if "prefetch" in request.headers.get("Sec-Purpose", ""):
         return HttpResponse(status=204)
-    if not await sync_to_async(_log_in, thread_sensitive=True)(request, token):
-        return render(request, "link_used.html", status=410)
-    return redirect(settings.LOGIN_REDIRECT_URL)
+    answer: HttpResponse = await sync_to_async(_log_in, thread_sensitive=True)(request, token)
+    return answer
 
 
-def _log_in(request: HttpRequest, token: str) -> bool:
+def _log_in(request: HttpRequest, token: str) -> HttpResponse:
+    if not login_tries.link_is_allowed(request):
+        return login_tries.too_many(request)
     user = access.redeem_login_token(token)
-    if user is not None:
-        login(request, user, backend=BACKEND)
-    return user is not None
+    if user is None:
+        login_tries.link_was_wrong(request)
+        return render(request, "link_used.html", status=410)
+    login(request, user, backend=BACKEND)
+    return redirect(settings.LOGIN_REDIRECT_URL)

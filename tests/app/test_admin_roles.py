@@ -5,10 +5,10 @@ from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 
-from streaming.admin import audit_trail
 from streaming.admin.roles import ROLES
 from streaming.models import ApiKey, AuditEntry, Engine, Response
 from streaming.models.audit import AppendOnly
+from streaming.views.address import client_address
 from tests.app.conftest import Page
 
 pytestmark = pytest.mark.django_db
@@ -181,10 +181,10 @@ def test_the_log_is_read_by_who_and_by_what(world):
 
 def test_the_address_is_the_proxys_word_only_where_it_can_be_believed(rf, settings):
     request = rf.get("/", REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR="1.2.3.4, 5.6.7.8")
-    assert audit_trail._address(request) == "10.0.0.1"
+    assert client_address(request) == "10.0.0.1"
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-    assert audit_trail._address(request) == "5.6.7.8"
-    assert audit_trail._address(rf.get("/", HTTP_X_FORWARDED_FOR="<script>")) == ""
+    assert client_address(request) == "5.6.7.8"
+    assert client_address(rf.get("/", HTTP_X_FORWARDED_FOR="<script>")) == ""
 
 
 def test_roles_are_made_by_migrate_and_put_right_again():

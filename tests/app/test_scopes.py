@@ -114,15 +114,17 @@ def make_account(owner):
     return Page(owner).post("/admin/streaming/serviceaccount/add/", {"username": "indexer", "purpose": "search"})
 
 
-def test_a_service_account_has_keys_and_no_way_to_log_in(owner, anon, settings):
+def test_a_service_account_has_keys_and_no_way_to_log_in(owner, settings):
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     assert make_account(owner).status_code == 302
     robot = ServiceAccount.objects.get().user
     assert not robot.has_usable_password()
     robot.set_password("correct horse battery")
     robot.save()
-    assert not Client().login(username="indexer", password="correct horse battery")
-    assert anon.get(f"/login/{access.issue_login_token(robot, timedelta(minutes=5))}").status_code == 410
+    client = Client()
+    assert client.post("/login/", {"username": "indexer", "password": "correct horse battery"}).status_code == 200
+    assert client.get(f"/login/{access.issue_login_token(robot, timedelta(minutes=5))}").status_code == 410
+    assert client.get("/api/me").status_code == 401
     assert access.find_key(access.issue_key(robot)).state == "valid"
     assert AuditEntry.objects.filter(action="added", target_kind="serviceaccount").exists()
 

@@ -1,0 +1,68 @@
+"""Owns how many wrong logins are too many. django-axes counts them in the database, for all processes together.
+
+Counted are a name together with an address, and an address alone. Nothing locks a name everywhere: else anybody
+could keep anybody out. Tries that are refused are not counted, so that a lock ends while somebody goes on trying.
+"""
+
+from datetime import datetime
+from math import ceil
+from typing import Any
+
+from axes.handlers.database import AxesDatabaseHandler
+from axes.handlers.proxy import AxesProxyHandler
+from django.conf import settings
+from django.db.models import Max, QuerySet, Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+
+#: Stands for a name where a one-time link is tried; no user can be called so.
+A_LINK = {"username": "(a link)"}
+
+
+class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
+    """Two counts with a limit each; Axes knows only one limit."""
+
+    def get_failures(self, request: HttpRequest, credentials: Any = None) -> int:
+        """Wrong tries, those of the address in units of the limit of a name."""
+        of_name, of_address = (_count(tries) for tries in self.get_user_attempts(request, credentials))
+        return max(of_name, of_address * settings.LOGIN_TRIES // settings.LOGIN_TRIES_PER_ADDRESS)
+
+    def reset_user_attempts(self, request: HttpRequest, credentials: Any = None) -> int:
+        """After a success: only what that name did wrong, or an account of one's own would clear the address."""
+        of_name: QuerySet[Any] = self.filter_user_attempts(request, credentials)[0]
+        return of_name.delete()[0]
+
+    def opens_at(self, request: HttpRequest, credentials: Any) -> datetime:
+        """When the next try is looked at."""
+        of_name, of_address = self.get_user_attempts(request, credentials)
+        counting = of_name if _count(of_name) >= settings.LOGIN_TRIES else of_address
+        newest: datetime | None = counting.aggregate(newest=Max("attempt_time"))["newest"]
+        return (newest or timezone.now()) + settings.AXES_COOLOFF_TIME
+
+
+def _count(tries: QuerySet[Any]) -> int:
+    return tries.aggregate(count=Sum("failures_since_start"))["count"] or 0
+
+
+def link_is_allowed(request: HttpRequest) -> bool:
+    """Whether a one-time link may be tried from there."""
+    allowed: bool = AxesProxyHandler.is_allowed(request, A_LINK)
+    return allowed
+
+
+def link_was_wrong(request: HttpRequest) -> None:
+    """Count it, without the token that stands in the path: it may be anything, or a link that was only mistyped."""
+    request.axes_path_info = reverse("login")  # type: ignore[attr-defined]
+    AxesProxyHandler.user_login_failed(LoginTries, A_LINK, request)
+
+
+def too_many(request: HttpRequest, refused: HttpResponse | None = None, credentials: Any = None) -> HttpResponse:
+    """429, with the seconds after which a try is looked at again. In place of whatever answered a refused try."""
+    handler = AxesProxyHandler.get_implementation()
+    opens_at = handler.opens_at(request, getattr(request, "axes_credentials", None) or A_LINK)
+    wait_s = max(1, ceil((opens_at - timezone.now()).total_seconds()))
+    answer = render(request, "too_many_tries.html", {"minutes": ceil(wait_s / 60)}, status=429)
+    answer.headers["Retry-After"] = str(wait_s)
+    return answer
