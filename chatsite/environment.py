@@ -8,6 +8,10 @@ from urllib.parse import quote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
+#: What is given by a file is a secret or a line; above it somebody named the wrong file.
+FILE_BYTES_MAX = 64 * 1024
+PERIOD_MIN_S = 0.01
+
 
 def env(name: str, default: str = "") -> str:
     """The variable, or what is in the file that NAME_FILE names: how containers are given secrets."""
@@ -17,9 +21,17 @@ def env(name: str, default: str = "") -> str:
     if name in os.environ:
         raise ImproperlyConfigured(f"{name} and {name}_FILE are both set: only one may be")
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        with Path(path).open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+        text = content.decode("utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ImproperlyConfigured(f"{name}_FILE: {path} cannot be read: {error}") from None
+    if len(content) > FILE_BYTES_MAX:
+        raise ImproperlyConfigured(f"{name}_FILE: {path} has more than {FILE_BYTES_MAX} bytes")
+    if not text:
+        # Taken for "not set" it would be a site without a password, or with a key of its own in each process.
+        raise ImproperlyConfigured(f"{name}_FILE: {path} is empty; to leave {name} unset, leave {name}_FILE unset")
+    return text
 
 
 def with_password(url: str, password: str) -> str:
@@ -39,12 +51,24 @@ def env_list(name: str, default: str) -> list[str]:
     return [part.strip() for part in env(name, default).split(",") if part.strip()]
 
 
-def env_float(name: str, default: float) -> float:
+def env_float(name: str, default: float, most: float = 1e12) -> float:
+    """A number from 0 to ``most``."""
     text = env(name, str(default))
     try:
-        return float(text)
+        number = float(text)
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} must be a number, not {text!r}") from error
+    if not 0 <= number <= most:
+        raise ImproperlyConfigured(f"{name} must be a number from 0 to {most:g}, not {text!r}")
+    return number
+
+
+def env_period(name: str, default: float) -> float:
+    """How often something is done, in seconds: never without a pause."""
+    period_s = env_float(name, default)
+    if period_s < PERIOD_MIN_S:
+        raise ImproperlyConfigured(f"{name} must be at least {PERIOD_MIN_S:g} s, not {period_s:g}")
+    return period_s
 
 
 def own_address(host: str, port: str) -> str:

@@ -9,10 +9,11 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from chatsite import valkey
-from chatsite.environment import env, env_flag, env_float, env_list, own_address, secret_key, with_password
+from chatsite.environment import env, env_flag, env_float, env_list, env_period, own_address, secret_key, with_password
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-
+#: A hundred years: what is kept for longer is kept for ever, which is 0.
+DAYS_MAX = 36_500
 
 DATA_DIR = Path(env("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 DEBUG = env_flag("DEBUG", False)
@@ -206,7 +207,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
 # The life of a stream; units are in the names.
 EARLY_HEADERS_S = env_float("EARLY_HEADERS_S", 2)
-HEARTBEAT_S = env_float("HEARTBEAT_S", 15)
+HEARTBEAT_S = env_period("HEARTBEAT_S", 15)
 QUEUE_TIMEOUT_S = env_float("QUEUE_TIMEOUT_S", 30)
 TTFT_TIMEOUT_S = env_float("TTFT_TIMEOUT_S", 120)
 IDLE_TIMEOUT_S = env_float("IDLE_TIMEOUT_S", 30)
@@ -221,8 +222,8 @@ ENGINE_DRAIN_S = env_float("ENGINE_DRAIN_S", 60)
 TAIL_KEEP_S = env_float("TAIL_KEEP_S", 60)
 TITLES = env_flag("TITLES", True)
 SITE_URL = env("SITE_URL", own_address(env("HOST", "127.0.0.1"), env("PORT", "8000"))).rstrip("/")
-LOG_TTL_DAYS = env_float("LOG_TTL_DAYS", 30)
-CONVERSATION_TTL_DAYS = env_float("CONVERSATION_TTL_DAYS", 0)
+LOG_TTL_DAYS = env_float("LOG_TTL_DAYS", 30, most=DAYS_MAX)
+CONVERSATION_TTL_DAYS = env_float("CONVERSATION_TTL_DAYS", 0, most=DAYS_MAX)
 #: Off: what is said on the page is erased NO_STORE_KEEP_S after a conversation's last answer.
 PAGE_STORE = env_flag("PAGE_STORE", True)
 NO_STORE_KEEP_S = env_float("NO_STORE_KEEP_S", 60)
@@ -230,12 +231,12 @@ PAGE_GRACE_S = env_float("PAGE_GRACE_S", 30)
 PAGEHIDE_GRACE_S = env_float("PAGEHIDE_GRACE_S", 5)
 MAX_GRACE_S = env_float("MAX_GRACE_S", 3600)
 UNATTENDED_TOKENS = int(env_float("UNATTENDED_TOKENS", 4096))
-BEAT_S = env_float("BEAT_S", 2)
+BEAT_S = env_period("BEAT_S", 2)
 DEAD_S = env_float("DEAD_S", 10)
-SWEEP_S = env_float("SWEEP_S", 5)
-CREDENTIAL_CHECK_S = env_float("CREDENTIAL_CHECK_S", 5)
-STOP_POLL_S = env_float("STOP_POLL_S", 0.3)
-FOLLOW_POLL_S = env_float("FOLLOW_POLL_S", 0.3)
+SWEEP_S = env_period("SWEEP_S", 5)
+CREDENTIAL_CHECK_S = env_period("CREDENTIAL_CHECK_S", 5)
+STOP_POLL_S = env_period("STOP_POLL_S", 0.3)
+FOLLOW_POLL_S = env_period("FOLLOW_POLL_S", 0.3)
 MAX_STREAMS = int(env_float("MAX_STREAMS", 2000))
 MAX_STREAMS_PER_USER = int(env_float("MAX_STREAMS_PER_USER", 500))
 MAX_READERS_PER_RESPONSE = int(env_float("MAX_READERS_PER_RESPONSE", 64))
@@ -243,7 +244,7 @@ MAX_READERS_PER_USER = int(env_float("MAX_READERS_PER_USER", 1000))
 #: Pages that are told of changes: sockets of the process, and of one user in it.
 MAX_SOCKETS = int(env_float("MAX_SOCKETS", 5000))
 MAX_SOCKETS_PER_USER = int(env_float("MAX_SOCKETS_PER_USER", 20))
-LIST_POLL_S = env_float("LIST_POLL_S", 5)
+LIST_POLL_S = env_period("LIST_POLL_S", 5)
 MAX_QUEUED_PER_ENGINE = int(env_float("MAX_QUEUED_PER_ENGINE", 100))
 #: Web processes that share the engines: each uses its part of every engine's slots.
 WEB_PROCESSES = int(env_float("WEB_PROCESSES", 1))

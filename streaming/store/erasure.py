@@ -46,8 +46,10 @@ def erase(responses: QuerySet[Response]) -> int:
     One that has not ended is ended; whoever runs it meets that end at its next commit, and stops.
     """
     with transaction.atomic():
-        for unended in responses.filter(end_state__isnull=True).order_by("id"):
-            orphans.end_orphan(unended, DELETED)
+        # Again where one was taken over in between: who carries it on would write its words behind the erasure.
+        while unended := list(responses.filter(end_state__isnull=True).order_by("id")):
+            for response in unended:
+                orphans.end_orphan(response, DELETED)
         ids = list(responses.filter(erased_at__isnull=True).order_by("id").values_list("id", flat=True))
         for some in _batches(ids):
             _erase(some)
@@ -86,12 +88,19 @@ def erase_unstored(ended_before: datetime) -> int:
 
 
 def delete_conversations(conversations: QuerySet[Conversation]) -> int:
-    """Remove conversations with all that was said in them, each in a transaction of its own. Returns how many."""
+    """Remove conversations with all that was said in them, each in a transaction of its own. Returns how many.
+
+    One that is no longer among these when its turn comes, for somebody went on with it or pinned it, stays.
+    """
     ids = list(conversations.order_by("id").values_list("id", flat=True)[:BATCH])
-    for conversation_id in ids:
-        with transaction.atomic():
-            Conversation.objects.filter(id=conversation_id).delete()
-    return len(ids)
+    return sum(_delete(conversations, conversation_id) for conversation_id in ids)
+
+
+def _delete(conversations: QuerySet[Conversation], conversation_id: str) -> bool:
+    with transaction.atomic():
+        _let_nobody_add_to(Conversation.objects.filter(id=conversation_id))
+        removed, _ = conversations.filter(id=conversation_id).delete()
+    return removed > 0
 
 
 def idle_conversations(since: datetime) -> QuerySet[Conversation]:

@@ -57,6 +57,38 @@ def test_a_file_that_is_not_there_is_named_with_its_setting(settings_with):
         settings_with(SECRET_KEY_FILE="/nowhere/key")
 
 
+@pytest.mark.parametrize("content", ["", " \n"])
+def test_an_empty_file_is_no_password_less_site(settings_with, content):
+    with pytest.raises(ImproperlyConfigured, match=r"^VALKEY_PASSWORD_FILE: .* is empty; to leave VALKEY_PASSWORD "):
+        settings_with({"VALKEY_PASSWORD": content}, VALKEY_URL="redis://valkey:6379/0")
+
+
+def test_a_file_without_an_end_is_not_read_to_it(settings_with):
+    with pytest.raises(ImproperlyConfigured, match=r"^SECRET_KEY_FILE: /dev/zero has more than 65536 bytes$"):
+        settings_with(SECRET_KEY_FILE="/dev/zero")
+
+
+def test_a_mark_of_an_editor_is_no_part_of_a_secret(settings_with):
+    assert settings_with({"SECRET_KEY": f"\ufeff{KEY}\r\n"})["SECRET_KEY"] == KEY
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("LOG_TTL_DAYS", "-1", r"a number from 0 to 36500, not '-1'"),
+        ("LOG_TTL_DAYS", "1e9", r"a number from 0 to 36500, not '1e9'"),
+        ("CONVERSATION_TTL_DAYS", "inf", r"a number from 0 to 36500, not 'inf'"),
+        ("MAX_STREAMS", "inf", r"a number from 0 to 1e\+12, not 'inf'"),
+        ("DRAIN_S", "nan", r"a number from 0 to 1e\+12, not 'nan'"),
+        ("BEAT_S", "0", r"at least 0.01 s, not 0"),
+        ("STOP_POLL_S", "-0.3", r"a number from 0 to 1e\+12, not '-0.3'"),
+    ],
+)
+def test_a_number_that_would_break_what_it_sets_is_told_at_the_start(settings_with, name, value, says):
+    with pytest.raises(ImproperlyConfigured, match=rf"^{name} must be {says}$"):
+        settings_with(**{name: value})
+
+
 def test_a_bad_number_in_a_file_is_told_like_any_other(settings_with):
     with pytest.raises(ImproperlyConfigured, match=r"^DRAIN_S must be a number, not 'soon'$"):
         settings_with({"DRAIN_S": "soon"})

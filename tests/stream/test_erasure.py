@@ -14,7 +14,7 @@ from django.utils import timezone
 from streaming.models import Conversation, Message, Response, ResponseEvent, ResponseInput
 from streaming.protocol.end_state import COMPLETED, End
 from streaming.protocol.events import ENDED, REASONING, STARTED, TEXT, TOOL_CALL, Event
-from streaming.store import conversations, erasure, log, responses, threads
+from streaming.store import conversations, erasure, log, orphans, responses, threads
 from streaming.store.packing import pack_prompt
 from streaming.store.responses import Ending
 from streaming.tasks.retention import erase_unstored, expire
@@ -138,6 +138,22 @@ async def test_an_answer_that_is_deleted_while_it_runs_stops_the_engine_and_writ
     await threads.run(everything_is_gone)
 
 
+def test_an_answer_that_is_taken_over_as_it_is_erased_is_ended_all_the_same(user, monkeypatch):
+    """Else who carries it on would write all its words behind the erasure, where nobody looks for them again."""
+    running = said(user, ended=False)
+    end_orphan = orphans.end_orphan
+
+    def after_an_adoption(response, how):
+        Response.objects.filter(id=running.id, epoch=1).update(owner="web_y", epoch=2)
+        return end_orphan(response, how)
+
+    monkeypatch.setattr(orphans, "end_orphan", after_an_adoption)
+    assert erasure.erase(Response.objects.filter(id=running.id)) == 1
+    stored = Response.objects.get(id=running.id)
+    assert (stored.end_state, stored.epoch) == ("cancelled", 3)
+    everything_is_gone()
+
+
 @pytest.fixture
 def _at_once(settings):
     settings.NO_STORE_KEEP_S = 0
@@ -172,3 +188,20 @@ def test_conversations_go_after_their_time_but_for_pinned_and_running_ones(user,
     settings.CONVERSATION_TTL_DAYS = 7
     assert [expire(), expire()] == [1, 0]
     assert set(Conversation.objects.all()) == {pinned, running, fresh}
+
+
+def test_a_conversation_that_somebody_goes_on_with_before_its_turn_comes_stays(user, monkeypatch):
+    first, second, third = (Conversation.objects.create(user=user) for _ in range(3))
+    since = timezone.now() + timedelta(days=1)
+    idle = erasure.idle_conversations(since)
+    let_nobody = erasure._let_nobody_add_to
+
+    def meanwhile(row):
+        said(user, second, ended=False) if not second.responses.exists() else None
+        Conversation.objects.filter(id=third.id).update(pinned=True)
+        let_nobody(row)
+
+    monkeypatch.setattr(erasure, "_let_nobody_add_to", meanwhile)
+    assert erasure.delete_conversations(idle) == 1
+    assert set(Conversation.objects.all()) == {second, third}
+    assert not second.responses.exclude(end_state=None).exists()
