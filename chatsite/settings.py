@@ -174,6 +174,10 @@ AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken"]
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+#: off, open (anybody makes an account), invite (whoever has an invitation does).
+SIGNUP = env("SIGNUP", "off")
+if SIGNUP not in {"off", "open", "invite"}:
+    raise ImproperlyConfigured(f"SIGNUP must be off, open or invite, not {SIGNUP!r}")
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 

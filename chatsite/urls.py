@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import path
 
 from streaming.api.root import page, v1
-from streaming.views import health, login, pages, ready
+from streaming.views import health, login, pages, ready, signup
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -15,6 +15,8 @@ urlpatterns = [
     path("c/<str:conversation_id>", pages.shell, name="conversation"),
     path("login/", login.login_form, name="login"),
     path("login/<str:token>", login.login_link, name="login_link"),
+    path("signup/", signup.signup, name="signup"),
+    path("signup/<str:token>", signup.signup, name="invitation"),
     path("logout/", login.logout, name="logout"),
     path("admin/", admin.site.urls),
 ]

@@ -17,8 +17,8 @@ from django.utils.safestring import SafeString
 from streaming.models import ApiKey
 from streaming.models.access import SCOPES
 from streaming.store import access
+from streaming.views.noting import note
 
-from .audit_trail import note
 from .read_only import ReadOnlyAdmin
 from .used import used_lately
 

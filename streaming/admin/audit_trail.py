@@ -1,4 +1,4 @@
-"""Owns how the admin's pages note what staff does and sees. The table is ``AuditEntry``; nothing is shown here."""
+"""Owns that what staff changes by the admin's forms is noted, and when staff signs in. How: streaming.views.noting."""
 
 from typing import Any
 
@@ -8,24 +8,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.db.models import Model
 from django.http import HttpRequest
 
-from streaming.models import AuditEntry
-from streaming.views.address import client_address
-
-
-def note(
-    request: HttpRequest, user: Any, action: str, target: Model | None = None, detail: dict[str, Any] | None = None
-) -> None:
-    """Store that a user did something, to a row or in general."""
-    assert isinstance(user, AbstractUser)
-    AuditEntry.objects.create(
-        actor_id=user.pk,
-        actor=user.get_username(),
-        action=action,
-        target_kind=target._meta.model_name or "" if target else "",
-        target_id=str(target.pk) if target else "",
-        detail=detail or {},
-        address=client_address(request),
-    )
+from streaming.views.noting import note
 
 
 class Audited(admin.ModelAdmin):  # type: ignore[type-arg]

@@ -14,9 +14,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 from streaming.models import Conversation, Message
 from streaming.store import conversations as store
+from streaming.views.noting import note
 
 from . import filters
-from .audit_trail import note
 from .keyset import KeysetChangeList
 from .read_only import ReadOnlyAdmin
 from .responses import SEARCH_MAX_CHARS, shows_text

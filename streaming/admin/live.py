@@ -13,8 +13,7 @@ from streaming import ownership
 from streaming.ownership.live import overview
 from streaming.ownership.stop import stop
 from streaming.store import live, threads
-
-from .audit_trail import note
+from streaming.views.noting import note
 
 SEE = "streaming.view_response"
 STOP = "streaming.stop_response"

@@ -13,10 +13,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from streaming.models import Response
+from streaming.views.noting import note
 
 from . import filters
 from .attempts import attempts_table
-from .audit_trail import note
 from .course import EVENTS_MAX, course_of, event_table, said
 from .drawing import span_text
 from .keyset import KeysetChangeList

@@ -6,8 +6,9 @@ from django.http import HttpRequest
 
 from streaming.models import WebhookDelivery, WebhookEndpoint
 from streaming.store import outbox
+from streaming.views.noting import note
 
-from .audit_trail import Audited, note
+from .audit_trail import Audited
 from .read_only import ReadOnlyAdmin
 
 

@@ -1,6 +1,6 @@
 """The tables. Rows only: who may write them and when is decided in store and above."""
 
-from .access import ApiKey, LoginToken, ServiceAccount
+from .access import ApiKey, Invitation, LoginToken, ServiceAccount
 from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
@@ -22,6 +22,7 @@ __all__ = [
     "DailyUsage",
     "Engine",
     "EngineReading",
+    "Invitation",
     "LedgerCheck",
     "LoginToken",
     "Message",

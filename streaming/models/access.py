@@ -1,4 +1,4 @@
-"""Owns the tables of API keys, of accounts that have nothing but keys, and of one-time logins. Stores hashes only."""
+"""Owns the tables of API keys, accounts of programs, one-time logins and invitations. Stores hashes only."""
 
 from django.conf import settings
 from django.db import models
@@ -52,3 +52,22 @@ class LoginToken(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
+
+
+class Invitation(models.Model):
+    """A link by which one person makes an account, once."""
+
+    note = models.CharField(max_length=200, blank=True, help_text="for whom it is")
+    sha256 = models.CharField(max_length=64, unique=True, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(editable=False)
+    used_at = models.DateTimeField(null=True, editable=False)
+    used_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
+    )
+
+    def __str__(self) -> str:
+        return f"invitation {self.pk} ({self.note or 'for anybody'})"

@@ -1,5 +1,7 @@
 """Owns logging in, by password or by a one-time link, and logging out. Issues no link."""
 
+from typing import Any
+
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import login
@@ -15,8 +17,19 @@ from . import login_tries
 
 BACKEND = "streaming.store.sign_in.PeopleBackend"
 
-# Django's own: equal time for unknown users, checked redirects, session rotated.
-login_form = LoginView.as_view(template_name="login.html", redirect_authenticated_user=True)
+
+class LoginForm(LoginView):
+    """Django's own: equal time for unknown users, checked redirects, session rotated."""
+
+    template_name = "login.html"
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """With whether one may make an account."""
+        return super().get_context_data(**kwargs) | {"signup_is_open": settings.SIGNUP == "open"}
+
+
+login_form = LoginForm.as_view()
 _log_out = LogoutView.as_view(next_page=settings.LOGIN_URL)
 
 
@@ -44,11 +57,11 @@ async def login_link(request: HttpRequest, token: str) -> HttpResponse:
 
 
 def _log_in(request: HttpRequest, token: str) -> HttpResponse:
-    if not login_tries.link_is_allowed(request):
-        return login_tries.too_many(request)
+    if not login_tries.is_allowed(request, login_tries.A_LINK):
+        return login_tries.too_many(request, credentials=login_tries.A_LINK)
     user = access.redeem_login_token(token)
     if user is None:
-        login_tries.link_was_wrong(request)
+        login_tries.count(request, login_tries.A_LINK)
         return render(request, "link_used.html", status=410)
     login(request, user, backend=BACKEND)
     return redirect(settings.LOGIN_REDIRECT_URL)

@@ -17,8 +17,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
-#: Stands for a name where a one-time link is tried; no user can be called so.
-A_LINK = {"username": "(a link)"}
+#: Stand for a name where no password is tried; no user can be called so.
+A_LINK, A_SIGNUP, A_RESET = ({"username": what} for what in ("(a link)", "(a signup)", "(a reset)"))
 
 
 class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
@@ -46,22 +46,23 @@ def _count(tries: QuerySet[Any]) -> int:
     return tries.aggregate(count=Sum("failures_since_start"))["count"] or 0
 
 
-def link_is_allowed(request: HttpRequest) -> bool:
-    """Whether a one-time link may be tried from there."""
-    allowed: bool = AxesProxyHandler.is_allowed(request, A_LINK)
+def is_allowed(request: HttpRequest, what: dict[str, str]) -> bool:
+    """Whether it may be tried from there."""
+    allowed: bool = AxesProxyHandler.is_allowed(request, what)
     return allowed
 
 
-def link_was_wrong(request: HttpRequest) -> None:
-    """Count it, without the token that stands in the path: it may be anything, or a link that was only mistyped."""
+def count(request: HttpRequest, what: dict[str, str]) -> None:
+    """Count a try, without the path: a token may stand in it. This request is answered still; later ones may not be."""
     request.axes_path_info = reverse("login")  # type: ignore[attr-defined]
-    AxesProxyHandler.user_login_failed(LoginTries, A_LINK, request)
+    AxesProxyHandler.user_login_failed(LoginTries, what, request)
+    request.axes_locked_out = False  # type: ignore[attr-defined]
 
 
 def too_many(request: HttpRequest, refused: HttpResponse | None = None, credentials: Any = None) -> HttpResponse:
     """429, with the seconds after which a try is looked at again. In place of whatever answered a refused try."""
     handler = AxesProxyHandler.get_implementation()
-    opens_at = handler.opens_at(request, getattr(request, "axes_credentials", None) or A_LINK)
+    opens_at = handler.opens_at(request, getattr(request, "axes_credentials", None) or credentials)
     wait_s = max(1, ceil((opens_at - timezone.now()).total_seconds()))
     answer = render(request, "too_many_tries.html", {"minutes": ceil(wait_s / 60)}, status=429)
     answer.headers["Retry-After"] = str(wait_s)
