@@ -4,12 +4,17 @@ import os
 
 from celery import Celery
 from celery.schedules import crontab
+from celery.signals import setup_logging
+from django.conf import settings
 from kombu.entity import Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatsite.settings")
 
 app = Celery("chatsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+if settings.LOG_FORMAT == "json":
+    # Celery would set up its own lines; Django has set up ours.
+    setup_logging.connect(lambda **_: None, weak=False)
 app.autodiscover_tasks(["streaming"])
 # In this order: a title never goes before what keeps the site in order.
 app.conf.task_queues = [Queue("tasks"), Queue("titles")]

@@ -8,13 +8,13 @@ from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.urls import set_script_prefix
 
 from chatsite.handover import Receive, Scope, Send
-from chatsite.middleware import API_PREFIX, HEALTH
+from chatsite.middleware import API_PREFIX, HEALTH, METRICS
 
-SHORT_WAY = (API_PREFIX, HEALTH)
+SHORT_WAY = (API_PREFIX, HEALTH, METRICS)
 
 
 class DjangoHandler(ASGIHandler):
-    """Django's ASGI handler, with a short way for the API and for the sign of life.
+    """Django's ASGI handler, with a short way for the API, the sign of life and the metrics.
 
     Django spends two thread changes and two tasks on each request: old connections of the request's thread are
     closed before and after it, and a disconnect is waited for. An API request uses no connection that

@@ -23,13 +23,15 @@ from django.utils.decorators import async_only_middleware
 
 from chatsite import csp
 from streaming.api.errors import body_too_large, error_response, storage_unavailable
+from streaming.metrics.refusing import REFUSED
 
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 API_PREFIX = "/v1/"
 JSON_PREFIXES = (API_PREFIX, "/api/")
 HEALTH = "/healthz"
-PROBES = (HEALTH, "/readyz")
+METRICS = "/metrics"
+PROBES = (HEALTH, "/readyz", METRICS)
 NO_SESSION = (API_PREFIX, *PROBES)
 KEPT_HEADERS = ("Allow", "Retry-After", "WWW-Authenticate")
 PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
@@ -97,6 +99,13 @@ def json_errors(get_response: GetResponse) -> GetResponse:
     async def middleware(request: HttpRequest) -> HttpResponseBase:
         if not request.path.startswith(JSON_PREFIXES):
             return await get_response(request)
+        response = await answered(request)
+        if response.status_code >= 400:
+            refused = getattr(request, "refused", None)
+            REFUSED.labels(response.status_code, refused.code if refused else "").inc()
+        return response
+
+    async def answered(request: HttpRequest) -> HttpResponseBase:
         try:
             request.get_host()
         except DisallowedHost:

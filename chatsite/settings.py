@@ -205,6 +205,10 @@ X_FRAME_OPTIONS = "DENY"
 CSRF_FAILURE_VIEW = "streaming.views.failures.csrf_failed"
 # These three look for Django's class names in MIDDLEWARE; chatsite/middleware.py does the same work.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
+#: What Prometheus must show to read /metrics; without one nobody may.
+METRICS_TOKEN = env("METRICS_TOKEN")
+if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
+    raise ImproperlyConfigured("METRICS_TOKEN must have at least 16 characters")
 ADMIN_SHOWS_TEXT = env_flag("ADMIN_SHOWS_TEXT", False)
 MAX_BODY_BYTES = int(env_float("MAX_BODY_BYTES", 2 * 1024 * 1024))
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
@@ -257,10 +261,17 @@ REJECTED_ROWS_PER_MINUTE = int(env_float("REJECTED_ROWS_PER_MINUTE", 60))
 WEBHOOKS_TO_PRIVATE = env_flag("WEBHOOKS_TO_PRIVATE", False)
 SHARED_THREADS = int(env_float("SHARED_THREADS", 6))
 
+#: line: for people. json: for programs, without any text of users and models, and a line for each response's end.
+LOG_FORMAT = env("LOG_FORMAT", "line")
+if LOG_FORMAT not in {"line", "json"}:
+    raise ImproperlyConfigured(f"LOG_FORMAT must be line or json, not {LOG_FORMAT!r}")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+        "json": {"()": "chatsite.json_log.JsonFormatter"},
+    },
     # 503, and Anthropic's 529, is how the site says "later": no error of ours, and under load one a request.
     "filters": {
         "not_later": {
@@ -268,7 +279,14 @@ LOGGING = {
             "callback": lambda record: getattr(record, "status_code", None) not in (503, 529),
         }
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # What is below INFO may quote an engine.
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": LOG_FORMAT,
+            "level": "INFO" if LOG_FORMAT == "json" else "NOTSET",
+        }
+    },
     "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.request": {"level": "ERROR", "filters": ["not_later"]},
@@ -276,5 +294,6 @@ LOGGING = {
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "httpx": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        "streaming.ended": {"level": "INFO" if LOG_FORMAT == "json" else "WARNING"},
     },
 }

@@ -4,11 +4,12 @@ from django.contrib import admin
 from django.urls import path
 
 from streaming.api.root import page, v1
-from streaming.views import health, login, pages, ready, signup
+from streaming.views import health, login, metrics, pages, ready, signup
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", ready.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("v1/", v1.urls),
     path("api/", page.urls),
     path("", pages.shell, name="shell"),

@@ -26,6 +26,7 @@ random | make secret_key
 random | make database_password
 random | make valkey_password
 random | make valkey_encryption_keys
+random | make metrics_token
 hash=$(tr -d '\n' <"$SECRETS/valkey_password" | openssl dgst -sha256 -r | cut -d ' ' -f 1)
 # Channels and Celery run scripts and subscribe; nobody needs what is dangerous, but for Celery's look at INFO.
 make valkey_users <<END

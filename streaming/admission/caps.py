@@ -59,6 +59,11 @@ class ReaderCaps:
             if seen >= limit:
                 raise TooMany(whose, f"{seen} readers of this {whose} are open already (limit {limit})")
 
+    @property
+    def open(self) -> int:
+        """How many readers there are."""
+        return sum(seen for (whose, _), seen in self._open.items() if whose == "response")
+
     @contextmanager
     def place(self, user_id: int, response_id: str) -> Iterator[None]:
         """Around the life of a reader."""

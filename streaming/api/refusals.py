@@ -12,6 +12,7 @@ from django.http.response import HttpResponseBase
 from django.utils.decorators import async_only_middleware
 
 from streaming import ownership
+from streaming.metrics.user_hash import user_hash
 from streaming.models import ApiKey, Response
 from streaming.ownership.ask import Refused
 from streaming.protocol.dialects import ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES
@@ -75,7 +76,7 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
     """Store the refusal, without what the caller sent; at most REJECTED_ROWS_PER_MINUTE of a user."""
     minute = int(time.monotonic() // 60)
     if _written[user_id, minute] >= settings.REJECTED_ROWS_PER_MINUTE:
-        logger.warning("refused user %s: %s (not stored, too many this minute)", user_id, refused.code)
+        logger.warning("refused user %s: %s (not stored, too many this minute)", user_hash(user_id), refused.code)
         return
     for known in [key for key in _written if key[1] != minute]:
         del _written[known]
@@ -99,7 +100,7 @@ async def record(request: HttpRequest, user_id: int, api_key_id: int | None, ref
         await threads.write(creation.reject, new, decide(None, REFUSED, reason, refused.logged_message))
     except DatabaseError as error:
         # The refusal is what counts, also while nothing can be stored.
-        logger.warning("refused user %s: %s (not stored: %s)", user_id, refused.code, error)
+        logger.warning("refused user %s: %s (not stored: %s)", user_hash(user_id), refused.code, error)
 
 
 def _purpose(request: HttpRequest) -> str:

@@ -82,10 +82,11 @@ class EngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What an engine says it is doing: requests being worked on, and waiting."""
+    """What an engine says it is doing: requests being worked on, and waiting; the part of its KV cache in use."""
 
     running: int
     waiting: int
+    kv_use: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

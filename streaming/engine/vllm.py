@@ -10,7 +10,7 @@ from streaming.engine.api_key import key_of
 from streaming.engine.base import Counters, Engine, EngineError, GenerateRequest, Load, Sampling
 from streaming.engine.chat_endpoint import engine_error, explain_refusal, next_read
 from streaming.engine.llamacpp import ids_in
-from streaming.engine.metrics_text import totals
+from streaming.engine.metrics_text import highest, totals
 from streaming.engine.openai import context_in
 from streaming.engine.upstream import EventStream, Upstream
 from streaming.protocol.engine_output import EngineOutput, EngineUsage
@@ -30,6 +30,7 @@ GENERATED_METRIC = "vllm:generation_tokens_total"
 PROMPT_METRIC = "vllm:prompt_tokens_total"
 STARTED_METRIC = "process_start_time_seconds"
 WAITING_METRIC = "vllm:num_requests_waiting"
+KV_METRIC = "vllm:kv_cache_usage_perc"  # from 0 to 1, whatever its name says
 
 
 class VllmEngine(Engine):
@@ -117,8 +118,9 @@ class VllmEngine(Engine):
         return await self._upstream.is_up("/health")
 
     async def load(self) -> Load:
-        values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
-        return Load(running=values.get(RUNNING_METRIC, 0), waiting=values.get(WAITING_METRIC, 0))
+        text = (await self._upstream.ask("/metrics")).decode("utf-8", "replace")
+        values = totals(text)
+        return Load(values.get(RUNNING_METRIC, 0), values.get(WAITING_METRIC, 0), highest(text, KV_METRIC))
 
     async def counters(self) -> Counters | None:
         values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
+from streaming.metrics.storing import COMMIT, COMMIT_FAILURES
 from streaming.models import Response
 from streaming.protocol.events import ENDED, Draft, Event
 from streaming.store.creation import NewResponse
@@ -106,6 +107,21 @@ class Journal:
         self._kick()
         return await closing.stored
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether storing fails, or hangs for so long that it might as well."""
+        return self._in_flight is not None and (self._in_flight.failed or self.lag_s > self._patience_s)
+
+    @property
+    def lag_s(self) -> float:
+        """How long the batch that is under way has been; 0 where none is."""
+        return 0.0 if self._in_flight is None else asyncio.get_running_loop().time() - self._taken_at
+
+    @property
+    def pending_bytes(self) -> int:
+        """Of payloads that wait for the next batch."""
+        return sum(tail.pending_bytes for tail in self._dirty)
+
     async def settled(self) -> bool:
         """Wait until nothing is pending; False when storage fails and something is."""
         while self._in_flight or self._waiting or self._notes:
@@ -188,6 +204,7 @@ class Journal:
         self._retry_s = RETRY_S
         self._in_flight = None
         self.commits += 1
+        COMMIT.observe(asyncio.get_running_loop().time() - self._taken_at)
         for creation in batch.creations:
             creation.answer()
         for entry in batch.entries:
@@ -218,6 +235,7 @@ class Journal:
 
     def _on_failed(self, batch: Batch, error: Exception) -> None:
         """Write the same batch again later; readers see nothing of it before that."""
+        COMMIT_FAILURES.inc()
         if not batch.failed:
             logger.warning("storing failed, trying again: %s", error)
         for creation in batch.creations:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from streaming.metrics.delivery import Delivery
 from streaming.protocol.events import ENDED, STARTED, Draft, Event, merge, size_bytes
 
 KEEP_EVENTS = 64
@@ -46,6 +47,8 @@ class Tail:
         self.on_readers: Callable[[], None] | None = None
         self._listeners: dict[Listener, bool] = {}
         self.on_stored: Callable[[Tail], None] | None = None
+        #: What counts the response's delivery for operators; None where nobody does.
+        self.delivery: Delivery | None = None
         self._followers: Mapping[str, int] = {}
         self._stored = asyncio.Event()
 
@@ -155,10 +158,22 @@ class Tail:
             self.delivered_tokens = tokens
             if self.first_delivery_at is None:
                 self.first_delivery_at = now
+                if self.delivery:
+                    self.delivery.began(now - self.received_at)
 
     def delivered_elsewhere(self, tokens: int) -> None:
         """A reader at another process took up to that many tokens; when the first of them left is not known."""
         self.delivered_tokens = max(tokens, self.delivered_tokens)
+
+    def note_delivered(self) -> bool:
+        """After the end: whether readers took more than its row, or a note to it, says by now."""
+        more = self.delivered_tokens - self.noted_tokens
+        if more <= 0:
+            return False
+        self.noted_tokens = self.delivered_tokens
+        if self.delivery:
+            self.delivery.rose(more)
+        return True
 
     @property
     def ttft_ms(self) -> float | None:

@@ -6,6 +6,8 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.conf import settings
 
+from streaming.metrics.user_hash import user_hash
+
 from .change import Change
 from .layer import UNHEARD, send_to_group
 
@@ -32,4 +34,4 @@ def tell(user_id: int | None, change: Change) -> None:
     try:
         async_to_sync(send_to_group)(group_of(user_id), message_of(user_id, [change], ""))
     except UNHEARD as error:
-        logger.warning("the pages of user %d were not told of a change: %s", user_id, error)
+        logger.warning("the pages of user %s were not told of a change: %s", user_hash(user_id), error)

@@ -21,6 +21,12 @@ READ_TIMEOUT_S = 10.0
 SLACK_S = 300.0
 
 
+def longest_life() -> timedelta:
+    """The age that no response without an end can have."""
+    timers_s = settings.TOTAL_TIMEOUT_S + settings.QUEUE_TIMEOUT_S + settings.TTFT_TIMEOUT_S
+    return timedelta(seconds=timers_s + SLACK_S)
+
+
 def reconcile(since: datetime | None = None, skew: timedelta = SKEW) -> list[LedgerCheck]:
     """Compare everything, each engine since its last reading or since its first after ``since``; keep and log it.
 
@@ -31,8 +37,7 @@ def reconcile(since: datetime | None = None, skew: timedelta = SKEW) -> list[Led
     checks = [
         check for row, reading in zip(rows, readings, strict=True) if (check := _check(row, reading, since, skew))
     ]
-    longest_s = settings.TOTAL_TIMEOUT_S + settings.QUEUE_TIMEOUT_S + settings.TTFT_TIMEOUT_S + SLACK_S
-    checks.append(ledger.check_unended(timedelta(seconds=longest_s)))
+    checks.append(ledger.check_unended(longest_life()))
     checks += ledger.check_rollups(timezone.now().date())
     checks += ledger.check_quotas()
     ledger.keep(checks)

@@ -5,6 +5,7 @@ import contextvars
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -15,6 +16,7 @@ from ulid import ULID
 
 from streaming.admission import Admission, QuotaBook, ReaderCaps
 from streaming.journal import Journal, Tail
+from streaming.metrics.delivery import Delivery
 from streaming.models import Response
 from streaming.notify import ENDED, STARTED, Change, Changes
 from streaming.pool import Pool
@@ -26,6 +28,7 @@ from streaming.store import orphans, threads
 from .aborts import Aborts
 from .beginning import Beginning
 from .company import Company
+from .observing import Observer
 from .places import Places
 
 logger = logging.getLogger(__name__)
@@ -50,6 +53,7 @@ class Owner:
         self.id = f"web_{ULID()}"
         self.journal = Journal(patience_s=settings.STORAGE_PATIENCE_S, synchronous=settings.SYNCHRONOUS_EVENTS)
         self.pool = Pool(settings.MAX_QUEUED_PER_ENGINE, settings.WEB_PROCESSES)
+        self.observer = Observer(self.pool)
         self.aborts = Aborts()
         self.draining = False
         self.admission = Admission(settings.MAX_STREAMS, settings.MAX_STREAMS_PER_USER)
@@ -108,6 +112,8 @@ class Owner:
         tail = Tail(job.response_id, job.epoch, received_at, events)
         tail.began_at -= age_s
         tail.followed(followers or {})
+        if not events:  # whose first content left elsewhere has a time to it that nobody knows
+            tail.delivery = Delivery(job.model, job.prompt_tokens)
         tail.on_stored = self.company.stored if self.company else None
         relay = Relay(
             job,
@@ -142,6 +148,17 @@ class Owner:
     def running(self) -> Sequence[str]:
         """The ids of the responses that run here."""
         return list(self._relays)
+
+    @staticmethod
+    def now() -> float:
+        """The event loop's seconds."""
+        return asyncio.get_running_loop().time()
+
+    def running_by_model(self) -> tuple[Counter[str], Counter[str]]:
+        """How many responses have an engine's slot, and how many are being stored or wait for one."""
+        running = Counter(r.job.model for r in self._relays.values() if r.figures.admitted_at is not None)
+        models = {relay.job.model for relay in self._relays.values()} | self.places.storing_models
+        return running, Counter({model: self.places.without_slot(model) for model in models})
 
     async def ended(self, response_id: str) -> None:
         """Wait until a response that runs here has ended."""

@@ -42,6 +42,11 @@ class Places:
         if expected := self._expected.get(response_id):
             await asyncio.shield(expected)
 
+    @property
+    def storing_models(self) -> set[str]:
+        """The models of responses that are being stored."""
+        return {model for model, count in self._storing.items() if count}
+
     def take(self, relay: Relay, user_id: int | None) -> None:
         """A relay starts."""
         self._queued[relay.job.response_id] = relay

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError
 
-from streaming.models import Response
+from streaming.models import Engine, Response
 from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.end_state import COMPLETED, TIMER_FIRED, decide
 from streaming.protocol.events import ENDED
@@ -22,6 +22,8 @@ FRESH_S = 15.0
 #: A model that did not answer is asked again after this at the earliest, however often somebody wants to know.
 ASK_AGAIN_S = 2.0
 PATIENCE_S = 10.0
+#: A database that says nothing for so long would keep a question waiting.
+DATABASE_PATIENCE_S = 3.0
 QUESTION = ({"role": "user", "content": "Say yes."},)
 
 
@@ -53,12 +55,18 @@ class Probe:
         self._owner = owner
         self._found: dict[str, Finding] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._reading: asyncio.Task[list[Engine]] | None = None
 
     async def readiness(self) -> Readiness:
         """One model that answers is enough: a dead one is dead for every process, and the others are to be served."""
         if self._owner.draining:
             return Readiness("the server is stopping")
-        models = list(dict.fromkeys(row.model for row in await self._owner.pool.rows()))
+        # An engine that gave something a moment ago is of no use where nothing can be read or stored any more.
+        if self._owner.journal.is_failing:
+            return Readiness("nothing can be stored")
+        if (rows := await self._rows()) is None:
+            return Readiness("the database does not answer")
+        models = list(dict.fromkeys(row.model for row in rows))
         if not models:
             return Readiness("no engine is set up")
         asking = {task for model in models if (task := self._asked(model))}
@@ -67,6 +75,18 @@ class Probe:
         answering = self._answering(models)
         trouble = "" if answering else next(self._found[model].trouble for model in models if model in self._found)
         return Readiness(trouble, len(models), answering)
+
+    async def _rows(self) -> list[Engine] | None:
+        """The engines, from a database that answers now; one question for all who ask meanwhile."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._owner.pool.rows())
+            # Who asked may have gone by the time that it fails.
+            self._reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            async with asyncio.timeout(DATABASE_PATIENCE_S):
+                return await asyncio.shield(self._reading)
+        except (DatabaseError, TimeoutError):
+            return None
 
     def _answering(self, models: list[str]) -> int:
         return sum(model in self._found and not self._found[model].trouble for model in models)

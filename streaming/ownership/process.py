@@ -1,5 +1,6 @@
 """Owns a web process's start and end as an owner of responses. Decides no response's fate itself."""
 
+import asyncio
 import logging
 from functools import cache
 
@@ -8,12 +9,14 @@ from django.db import DatabaseError
 
 from streaming.engine.registry import bundle_for, close_engines
 from streaming.engine.tokenizer import TokenizerError
+from streaming.metrics import registry
 from streaming.protocol.liveness import Judge
 from streaming.store import threads
 
 from .adoption import adopt_all
 from .company import Company
 from .draining import look_after_drained
+from .gauges import Gauges
 from .guards import Guards
 from .owner import current
 from .probe import Probe, Readiness
@@ -37,6 +40,13 @@ def _probe() -> Probe:
 async def readiness() -> Readiness:
     """Whether a question would be answered by this process now."""
     return await _probe().readiness()
+
+
+async def metrics() -> bytes:
+    """What this process counts and sees, as Prometheus reads it. Waits for no engine and no database."""
+    owner = current()
+    owner.observer.look_soon()
+    return registry.text_of(Gauges(owner)) + await asyncio.to_thread(registry.text)
 
 
 async def start_process(others_are_dead: bool) -> None:

@@ -145,6 +145,11 @@ class Pool:
         free = sum(max(0, seat.free(now)) for seat in self._open(model))
         return max(0, free - len(self._queue(model).waiting))
 
+    @property
+    def seats(self) -> Collection[Seat]:
+        """The engines as this process sees them. To look at."""
+        return self._seats.values()
+
     def was_seen_working(self, model: str, within_s: float) -> bool:
         """Whether an engine of the model gave something so lately."""
         now = asyncio.get_running_loop().time()

@@ -61,5 +61,9 @@ class Seat:
         """How many more it may take."""
         return self.health.room(self.slots, now) - self.leased
 
+    def silent_s(self, now: float) -> float:
+        """For how long it has worked on something without giving anything."""
+        return now - self.progress_at if self.leased > 0 else 0.0
+
     def is_stalled(self, now: float) -> bool:
-        return self.leased > 0 and now - self.progress_at > STALLED_S
+        return self.silent_s(now) > STALLED_S

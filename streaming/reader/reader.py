@@ -83,12 +83,11 @@ class Reader:
             self._presence.leave(self, self.response_id, self._tokens)
         if self._tail:
             self._tail.detach(self)
-            if self._tail.ended and self._tail.delivered_tokens > self._tail.noted_tokens:
+            if self._tail.ended and self._tail.note_delivered():
                 self._note_delivered(self._tail)
         self.wake()
 
     def _note_delivered(self, tail: Tail) -> None:
-        tail.noted_tokens = tail.delivered_tokens
         self._journal.note_delivered(Delivered(tail.delivered_tokens, tail.ttft_ms, self.response_id))
 
     async def first(self) -> Event | None:

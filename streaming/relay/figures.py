@@ -1,6 +1,7 @@
 """Owns the measurements of one response while it runs: gaps, queue, what came after the stop. Does not store them."""
 
 from array import array
+from functools import cached_property
 from typing import Any
 
 
@@ -35,9 +36,14 @@ class Figures:
             return None
         return milliseconds(self.proven_at - self.stop_at)
 
+    @cached_property
+    def ordered_gaps_ms(self) -> list[float]:
+        """The gaps between outputs, the shortest first. Asked for at the end: no output comes after that."""
+        return sorted(self._gaps_ms)
+
     def gaps(self) -> dict[str, float | None]:
         """Inter-token latency: median, 95th percentile and maximum in milliseconds."""
-        ordered = sorted(self._gaps_ms)
+        ordered = self.ordered_gaps_ms
         if not ordered:
             return {"itl_p50_ms": None, "itl_p95_ms": None, "itl_max_ms": None}
         last = len(ordered) - 1

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 from streaming.journal import Closing, Journal, Tail
+from streaming.metrics.gaps import GAPS
 from streaming.pool import Pool
 from streaming.protocol import end_state
 from streaming.protocol.end_state import End, decide
@@ -138,7 +139,8 @@ class Relay:
 
         leftover_ids, leftover_count = stream.leftover
         stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        await self._journal.end(self.tail, Closing(end_with, leftover_ids, leftover_count, stored))
+        if await self._journal.end(self.tail, Closing(end_with, leftover_ids, leftover_count, stored)):
+            GAPS.add(self.job.model, self.figures.ordered_gaps_ms)
 
     def _taken(self) -> None:
         if self._readership.unattended_tokens > self._limits.unattended_tokens:

@@ -8,12 +8,13 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from streaming.metrics.finished import Finished
 from streaming.models import Conversation, Message, Response, ResponseInput
 from streaming.models.ids import response_id, rising_now
 from streaming.protocol.end_state import REJECTED, End
 from streaming.protocol.events import ENDED, Event
 
-from . import log, outbox, quotas
+from . import log, outbox, quotas, settling
 from .packing import pack_prompt
 from .responses import by_key, end_fields
 
@@ -172,7 +173,14 @@ def _create_ended(new: NewResponse, end: End, idempotency_key: str | None) -> Re
         )
         log.insert([(response.id, Event(1, response.epoch, ENDED, end.to_payload({})))])
         outbox.note_ended(response.id)
+        settling.tell(lambda: _finished(response))
     return response
+
+
+def _finished(response: Response) -> Finished:
+    """One that ended as it began has no figures."""
+    names = ("end_state", "end_reason", "model", "purpose", "dialect", "stream", "user_id", "error_code")
+    return Finished(response.id, **{name: getattr(response, name) for name in names})
 
 
 def _asked_fields(new: NewResponse) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def ready(run, environment):
 def test_a_web_process_serves_the_page_its_files_and_the_model_and_leaves_in_time(run, ready, environment):
     command = SERVICES["web-1"]["command"]
     web = run("web", *command[:-3], "127.0.0.1", "--port", "0")
-    url = web.line_with("listening on").rpartition(" ")[2]
+    url = re.search(r"http://[^\s\"]+", web.line_with("listening on"))[0]
     with urllib.request.urlopen(f"{url}/healthz") as answer:
         assert answer.status == 200
     asked = urllib.request.Request(f"{url}/login/", headers={"Host": "chat.example.org", "X-Forwarded-Proto": "https"})

@@ -122,6 +122,8 @@ def test_caddy_serves_files_and_its_own_refusals_are_json(api, beaten_site):
     assert file.headers["Cache-Control"].endswith("immutable")
     too_large = api.post("/v1/chat/completions", content=b" " * 3_000_000)
     assert (too_large.status_code, too_large.json()["error"]["code"]) == (413, "body_too_large")
+    for path in ("/metrics", "/%6detrics", "/METRICS", "/metrics?x=1"):
+        assert (api.get(path).status_code, api.get(path).text) == (404, "not found")
     beaten_site.kill()
     away = api.get("/v1/models")
     assert (away.status_code, away.headers["Retry-After"], away.json()["error"]["code"]) == (503, "5", "unavailable")

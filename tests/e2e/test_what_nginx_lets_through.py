@@ -93,6 +93,14 @@ def test_what_a_client_claims_of_itself_is_not_passed_on(client, upstream):
     assert head["host"] == client.base_url.netloc.decode()
 
 
+def test_what_processes_count_is_nobodys_from_outside(client, upstream):
+    before = len(upstream.heads)
+    for path in ("/metrics", "/metrics?x=1", "/%6detrics", "/./metrics", f"{client.base_url}//metrics"):
+        assert client.get(path).status_code == 404
+    assert client.get("/metricsx").text == "ok"
+    assert [head[""] for head in upstream.heads[before:]] == ["GET /metricsx HTTP/1.1"]
+
+
 def test_a_websocket_is_passed_both_ways_and_only_below_ws(front, upstream):
     context = ssl.create_default_context(cafile=str(front.folder / "fullchain.pem"))
     plain = socket.create_connection(("127.0.0.1", front.port))

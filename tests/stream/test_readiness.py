@@ -1,11 +1,17 @@
 """Readiness: one model that answers is enough, each is asked, and nobody is asked in vain or too often."""
 
 import asyncio
+import threading
+
+from django.db import OperationalError
 
 from streaming.models import Engine, Response
 from streaming.ownership import probe as probe_module
 from streaming.ownership.probe import Probe
+from streaming.pool import pool as pool_module
 from streaming.store import threads
+from tests.stream.conftest import until_stored
+from tests.stream.test_the_journal import broken_writes
 
 STALLS = {"outputs": [{"text": "x"}], "fault": {"kind": "stall", "after": 0, "times": 9}}
 
@@ -69,3 +75,41 @@ async def test_without_engines_or_while_it_stops_a_process_is_not_ready(bench):
         assert (await Probe(bench.owner).readiness()).trouble == "the server is stopping"
     finally:
         bench.owner.draining = False
+
+
+async def test_a_database_that_hangs_or_fails_is_noticed_although_an_engine_worked_a_moment_ago(bench, monkeypatch):
+    response, _ = await bench.ask({"outputs": [{"text": "x"}]})
+    await bench.ended(response)
+    probe = Probe(bench.owner)
+    assert (await probe.readiness()).trouble == ""
+    monkeypatch.setattr(probe_module, "DATABASE_PATIENCE_S", 0.1)
+    monkeypatch.setattr(pool_module, "REFRESH_S", 0.0)
+    answers, asked = threading.Event(), []
+    monkeypatch.setattr(pool_module.engines, "enabled", lambda: asked.append(1) or answers.wait(10) or [])
+    for _ in range(3):
+        assert (await probe.readiness()).trouble == "the database does not answer"
+    assert len(asked) == 1, "one question for all who ask"
+    answers.set()
+    await asyncio.wait([probe._reading])
+
+    def fails():
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(pool_module.engines, "enabled", fails)
+    assert (await probe.readiness()).trouble == "the database does not answer"
+    monkeypatch.undo()
+    assert (await probe.readiness()).trouble == ""
+
+
+async def test_a_disk_that_is_full_is_noticed_although_an_engine_still_works(bench, engine):
+    response, tail = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
+    await until_stored(tail, lambda tail: tail.sent_tokens == 1)
+    probe = Probe(bench.owner)
+    with broken_writes():
+        engine.open_gate("g")
+        async with asyncio.timeout(10):
+            while not bench.owner.journal.is_failing:
+                await asyncio.sleep(0.01)
+        assert (await probe.readiness()).trouble == "nothing can be stored"
+    assert (await bench.ended(response)).end_state == "completed"
+    assert (await probe.readiness()).trouble == ""
