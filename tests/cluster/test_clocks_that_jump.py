@@ -1,7 +1,9 @@
 """The wall clock of a web process or of the database jumps by an hour: nothing changes but the times that are shown."""
 
+import tempfile
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +21,10 @@ TIMERS = dict.fromkeys(("QUEUE_TIMEOUT_S", "TTFT_TIMEOUT_S", "IDLE_TIMEOUT_S", "
 
 
 @pytest.fixture(scope="module")
-def clocks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("clocks")
-    return {whose: Clock(folder / whose) for whose in ("web", "database")}
+def clocks():
+    # Not among pytest's own folders: PostgreSQL, which is another user where we are root, must get there.
+    with tempfile.TemporaryDirectory(prefix="clocks-") as folder:
+        yield {whose: Clock(Path(folder) / whose) for whose in ("web", "database")}
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """The last tokens of a quota, asked for at two web processes on one PostgreSQL: nobody gets them twice."""
 
+import json
 from collections import Counter
 
 from tests.books.asking import ask, ask_together, set_quota
@@ -13,7 +14,7 @@ def in_use(site) -> tuple[int, int]:
     """(streams, tokens of the day) as the next caller finds them."""
     ((streams, windows),) = site.rows("SELECT streams, windows FROM streaming_quotause")
     back = site.rows("SELECT requests, tokens FROM streaming_quotasettlement")
-    tokens = sum(tokens for _, tokens in windows["day"].values())
+    tokens = sum(tokens for _, tokens in json.loads(windows)["day"].values())
     return streams - len(back), tokens - sum(tokens for _, tokens in back)
 
 
