@@ -178,6 +178,17 @@ AXES_VERBOSE = False
 SIGNUP = env("SIGNUP", "off")
 if SIGNUP not in {"off", "open", "invite"}:
     raise ImproperlyConfigured(f"SIGNUP must be off, open or invite, not {SIGNUP!r}")
+# Mail, which only the reset of passwords sends. Without a host there is none, and the page says whom to ask.
+EMAIL_HOST = env("EMAIL_HOST")
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
+EMAIL_PORT = int(env_float("EMAIL_PORT", 587))
+EMAIL_HOST_USER = env("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = env("EMAIL_HOST_PASSWORD")
+EMAIL_USE_SSL = env_flag("EMAIL_USE_SSL", False)
+EMAIL_USE_TLS = env_flag("EMAIL_USE_TLS", not EMAIL_USE_SSL)
+EMAIL_TIMEOUT = env_float("EMAIL_TIMEOUT_S", 10)
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env("EMAIL_FROM", "webmaster@localhost")
+PASSWORD_RESET_TIMEOUT = int(env_float("PASSWORD_RESET_S", 3600))
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import path
 
 from streaming.api.root import page, v1
-from streaming.views import health, login, metrics, pages, ready, signup
+from streaming.views import health, login, metrics, pages, password_reset, ready, signup
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -18,6 +18,10 @@ urlpatterns = [
     path("login/<str:token>", login.login_link, name="login_link"),
     path("signup/", signup.signup, name="signup"),
     path("signup/<str:token>", signup.signup, name="invitation"),
+    path("password-reset/", password_reset.ask, name="password_reset"),
+    path("password-reset/sent/", password_reset.sent, name="password_reset_done"),
+    path("password-reset/done/", password_reset.done, name="password_reset_complete"),
+    path("password-reset/<uidb64>/<token>/", password_reset.choose, name="password_reset_confirm"),
     path("logout/", login.logout, name="logout"),
     path("admin/", admin.site.urls),
 ]

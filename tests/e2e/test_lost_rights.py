@@ -3,6 +3,8 @@
 import threading
 from contextlib import closing
 
+import httpx
+
 from tests.e2e.reading import chat, read, script
 
 ENDLESS = script(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
@@ -52,3 +54,29 @@ def test_a_logout_ends_the_open_streams_of_that_session_only(site, key):
         phone.post(f"/api/responses/{response_id}/cancel")
         second.join(15)
         assert followed[0].data[-1]["response"]["end_state"] == "cancelled"
+
+
+RESET = """
+from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+user = User.objects.get(username="rosa")
+uid = urlsafe_base64_encode(force_bytes(user.pk))
+print(f"/password-reset/{uid}/{default_token_generator.make_token(user)}/")
+"""
+
+
+def test_a_new_password_ends_the_sessions_and_their_open_streams(site):
+    with closing(site.page("rosa")) as thief, httpx.Client(base_url=site.url, follow_redirects=True) as owner:
+        chat_id = thief.post("/api/conversations", json={}).json()["id"]
+        body = {"text": ENDLESS, "model": "scripted"}
+        path = f"/api/conversations/{chat_id}/messages"
+        thread, _, results = reading(lambda until: read(thief, "POST", path, json=body, until=until))
+        form = owner.get(site.manage("shell", "-c", RESET).strip().splitlines()[-1])
+        fields = {"new_password1": "a new and longer one", "new_password2": "a new and longer one"}
+        sent = owner.post(form.url, data={**fields, "csrfmiddlewaretoken": owner.cookies["csrftoken"]})
+        assert sent.url.path == "/password-reset/done/"
+        thread.join(15)
+        assert results[0].error["code"] == "stream_detached"
+        assert thief.get("/api/me").status_code == 401
