@@ -9,15 +9,13 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from streaming import ownership
-from streaming.notify import CONVERSATIONS, Change
-from streaming.notify import SIGNED_OUT as SESSION_ENDED
-from streaming.ownership.guards import Credential
+from streaming.notify import CONVERSATIONS, SIGNED_OUT, Change
 from streaming.ownership.stop import stop
 from streaming.store import responses, threads
 
-from . import sockets, standing
+from . import standing
 from .consumer import Consumer
-from .words import AWAY, BAD_MESSAGE, FULL, RESTARTING, SIGNED_OUT, TOO_FAST, Allowance, BadMessage, StopAsked, parse
+from .words import AWAY, BAD_MESSAGE, TOO_FAST, Allowance, BadMessage, StopAsked, parse
 
 logger = logging.getLogger(__name__)
 
@@ -31,53 +29,38 @@ class Me(Consumer):
     """Rows are the truth: what is said here only tells where to look. What waits for a slow page is bounded."""
 
     async def connect(self) -> None:
-        """Let in who has a session; the origin was judged before."""
+        """Let in who has a session."""
         self._waiting: dict[str, None] = {}
-        self._woken = asyncio.Event()
-        self._goodbye: tuple[int, str] | None = None
         self._stops: set[asyncio.Task[None]] = set()
         self._allowance = Allowance(asyncio.get_running_loop().time())
-        await self.accept()
-        writer = asyncio.create_task(self._write())
-        self._closing.callback(writer.cancel)
-        if self.scope["user"] is None:
-            self._close_soon(SIGNED_OUT, "log in first")
-        elif sockets.current().leaving:
-            self.send_away()
-        else:
-            await self._enter(self.scope["user"].pk)
+        await super().connect()
 
-    async def _enter(self, user_id: int) -> None:
+    async def entered(self, user_id: int) -> None:
+        """From now on the page is told of changes; "hello" says so."""
         self._user_id = user_id
-        try:
-            self._closing.enter_context(sockets.current().place(user_id, self))
-        except sockets.TooManySockets as full:
-            self._close_soon(FULL, str(full))
-            return
         changes = ownership.current().changes
         changes.follow(user_id, self._on_change)
-        self._closing.callback(changes.unfollow, user_id, self._on_change)
-        ownership.guards().let_in(self, Credential(session_key=self.scope["session_key"]))
+        self.closing.callback(changes.unfollow, user_id, self._on_change)
         try:
             await standing.current().begin(user_id)
         except DatabaseError as error:
             logger.warning("a page cannot be told of changes: %s", error)
-            self._close_soon(AWAY, "try again later")
+            self.close_soon(AWAY, "try again later")
         self._say({"type": "hello", "heartbeat_s": settings.HEARTBEAT_S})
 
     # In
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """A message of the page."""
-        if self._goodbye is not None:
+        if self.goodbye is not None:
             return
         if not self._allowance.takes(asyncio.get_running_loop().time()):
-            self._close_soon(TOO_FAST, "too many messages")
+            self.close_soon(TOO_FAST, "too many messages")
             return
         try:
             asked = parse(text_data)
         except BadMessage as error:
-            self._close_soon(BAD_MESSAGE, str(error))
+            self.close_soon(BAD_MESSAGE, str(error))
             return
         if len(self._stops) >= MOST_STOPS:
             self._say({"type": "refused", "response": asked.response_id, "code": "rate_limited"})
@@ -104,48 +87,39 @@ class Me(Consumer):
     # Out
 
     def _on_change(self, change: Change) -> None:
-        if change.kind == SESSION_ENDED:
+        if change.kind == SIGNED_OUT:
             ownership.guards().look_soon()
         else:
             self._say(change.to_message())
 
     def dismiss(self) -> None:
         """Called by the guards: the session has ended."""
-        self._say({"type": SESSION_ENDED})
-        self._close_soon(SIGNED_OUT, "signed out")
-
-    def send_away(self) -> None:
-        """The process leaves."""
-        self._close_soon(RESTARTING, "the server is restarting, connect again")
-
-    def _close_soon(self, code: int, reason: str) -> None:
-        if self._goodbye is None:
-            self._goodbye = code, reason
-            self._woken.set()
+        self._say({"type": SIGNED_OUT})
+        super().dismiss()
 
     def _say(self, message: dict[str, Any]) -> None:
         """Soon; the same thing once, however often it is said before the page takes it."""
-        if self._goodbye is not None:
+        if self.goodbye is not None:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.clear()
             message = Change(CONVERSATIONS).to_message()
         self._waiting[json.dumps(message)] = None
-        self._woken.set()
+        self.woken.set()
 
-    async def _write(self) -> None:
+    async def write(self) -> None:
         """Everything that goes out, in order; each send waits for the socket. A silence is broken by a heartbeat."""
         while True:
             try:
                 async with asyncio.timeout(settings.HEARTBEAT_S):
-                    await self._woken.wait()
+                    await self.woken.wait()
             except TimeoutError:
                 self._say({"type": "heartbeat"})
-            self._woken.clear()
+            self.woken.clear()
             while self._waiting:
                 text = next(iter(self._waiting))
                 del self._waiting[text]
                 await self.send(text)
-            if self._goodbye is not None:
-                await self.close(*self._goodbye)
+            if self.goodbye is not None:
+                await self.close(*self.goodbye)
                 return
