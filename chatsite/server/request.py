@@ -7,11 +7,10 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from daphne.http_protocol import WebRequest
-from twisted.internet.interfaces import IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
-from zope.interface import implementer
 
+from chatsite.server.backpressure import Backpressure
 from chatsite.server.channel import Channel, error_body
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ RETRY_AFTER_S = 1
 Message = dict[str, Any]
 
 
-@implementer(IPushProducer)
-class Request(WebRequest):
+class Request(Backpressure, WebRequest):
     """daphne's request whose `send` waits for the socket, so that a slow reader costs a bounded memory."""
 
     channel: Channel
@@ -40,7 +38,6 @@ class Request(WebRequest):
 
     def __init__(self, channel: Channel, queued: int) -> None:
         self.started_s = time.monotonic()
-        self._resumed: asyncio.Event | None = None
         self._burst_bytes = 0
         self._body_bytes = 0
         # Forms are Django's to parse; Twisted would do it once more, on the event loop.
@@ -127,19 +124,6 @@ class Request(WebRequest):
             self.unregisterProducer()
         self.resumeProducing()
         super().finish()
-
-    # IPushProducer: Twisted calls these when its buffer is full and when it is empty again.
-
-    def pauseProducing(self) -> None:
-        if self._resumed is None:
-            self._resumed = asyncio.Event()
-
-    def resumeProducing(self) -> None:
-        resumed, self._resumed = self._resumed, None
-        if resumed is not None:
-            resumed.set()
-
-    stopProducing = resumeProducing
 
     # Endings that nobody planned
 

@@ -6,9 +6,8 @@ import time
 from typing import Any
 
 from daphne.ws_protocol import WebSocketProtocol
-from twisted.internet.interfaces import IPushProducer
-from zope.interface import implementer
 
+from chatsite.server.backpressure import Backpressure
 from chatsite.server.limits import Limits
 from chatsite.server.transport import SocketTransport
 
@@ -19,12 +18,10 @@ FAILED, TOO_FAST, NORMAL = 1011, 1008, 1000
 Message = dict[str, Any]
 
 
-@implementer(IPushProducer)
-class WebSocket(WebSocketProtocol):
+class WebSocket(Backpressure, WebSocketProtocol):
     """daphne's WebSocket whose `send` waits for the socket, and whose peer can fill no memory of ours."""
 
     transport: SocketTransport
-    _resumed: asyncio.Event | None = None
 
     @property
     def limits(self) -> Limits:
@@ -59,17 +56,6 @@ class WebSocket(WebSocketProtocol):
         """Say why, then close. A peer that does not answer is dropped after the closing handshake's second."""
         self.muted = True
         self.sendCloseFrame(code=code, reasonUtf8=reason.encode()[:123])
-
-    def pauseProducing(self) -> None:
-        if self._resumed is None:
-            self._resumed = asyncio.Event()
-
-    def resumeProducing(self) -> None:
-        resumed, self._resumed = self._resumed, None
-        if resumed is not None:
-            resumed.set()
-
-    stopProducing = resumeProducing
 
     # In
 
