@@ -1,18 +1,11 @@
 """Owns `make drill`: SEED, SEEDS and DEFAULTS from the environment, a run on PostgreSQL and one on SQLite per seed."""
 
 import asyncio
-import atexit
 import itertools
 import os
-import random
-import shutil
-import signal
-import sys
-import tempfile
 from pathlib import Path
 
-from tests.child import ROOT
-from tests.drill import report
+from tests.drill import command, report
 from tests.drill.plan import Size, plan
 from tests.drill.report import Run
 from tests.drill.run import Drill, Patience, Result
@@ -39,8 +32,7 @@ def drill(seed: int, store: str, folder: Path, *, quick: bool) -> Result:
         longest_stall_s=5,
         between_faults_s=(5, 11) if quick else (15, 30),
     )
-    model_dir = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")
-    with open_sites(folder, model_dir, quick=quick) as up:
+    with open_sites(folder, command.model_dir(), quick=quick) as up:
         return asyncio.run(_bounded(Drill(up, plan(seed, size), QUICK if quick else DEFAULTS)))
 
 
@@ -50,12 +42,10 @@ async def _bounded(run: Drill) -> Result:
 
 
 def main() -> int:
-    first = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
+    first = command.seed()
     seeds = range(first, first + int(os.environ.get("SEEDS") or 1))
     quick = not os.environ.get("DEFAULTS")
-    base = Path(tempfile.mkdtemp(prefix="drill-"))
-    # Not a context manager: the PostgreSQL wheel writes a lock file there again while the interpreter ends.
-    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    base = command.folder()
     runs: list[Run] = []
     for nth, (seed, store) in enumerate(itertools.product(seeds, STORES)):
         folder = base / str(nth)
@@ -68,13 +58,5 @@ def main() -> int:
     return int(any(run.result.broken for run in runs))
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

@@ -1,17 +1,10 @@
 """Owns the command of `make drill-cluster`: SEED and SILENCE_S from the environment; 1 when a law broke."""
 
 import asyncio
-import atexit
 import os
-import random
-import shutil
-import signal
-import sys
-import tempfile
 from pathlib import Path
 
-from tests.child import ROOT
-from tests.drill import report
+from tests.drill import command, report
 from tests.drill.cluster.drill import ClusterDrill
 from tests.drill.cluster.figures import measure
 from tests.drill.cluster.silence import silence
@@ -47,12 +40,9 @@ async def drill(folder: Path, model_dir: Path, seed: int) -> tuple[Result, list[
 
 
 def main() -> int:
-    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
+    seed, model_dir = command.seed(), command.model_dir()
     silence_s = float(os.environ.get("SILENCE_S") or 65)
-    model_dir = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")
-    base = Path(tempfile.mkdtemp(prefix="drill-"))
-    # Not a context manager: the PostgreSQL wheel writes a lock file there again while the interpreter ends.
-    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    base = command.folder()
     (base / "up").mkdir(0o700)
     print(f"drill-cluster: SEED={seed}, SILENCE_S={silence_s:g}", flush=True)
     with silence(base / "silence", model_dir, silence_s) as quiet:
@@ -63,13 +53,5 @@ def main() -> int:
     return int(bool(result.broken))
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)

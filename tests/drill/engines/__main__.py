@@ -1,18 +1,13 @@
 """Owns `make drill-engines`: the parts one after another, SEED from the environment, a table, an exit code."""
 
 import asyncio
-import atexit
 import os
-import random
-import shutil
-import signal
-import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tests.child import ROOT, Child
+from tests.child import Child
+from tests.drill import command
 from tests.drill.engines import coming_back, deaths, flood, freeing, ledger, one_of_many
 from tests.drill.engines.findings import Finding, broken, table
 from tests.drill.engines.stage import Stage, stage
@@ -36,8 +31,7 @@ PARTS: dict[str, Part] = {
 
 def drill(seed: int, folder: Path) -> list[Finding]:
     """All parts on one pair of sites; a part that breaks off is a finding too."""
-    model_dir = Path(os.environ.get("MODEL_DIR") or ROOT / "var" / "models")
-    with stage(folder, model_dir, seed) as on:
+    with stage(folder, command.model_dir(), seed) as on:
         findings = [finding for name, part in PARTS.items() for finding in _played(on, name, part)]
         findings += _with_vllm(on)
         return [*findings, _of_the_sites(on)]
@@ -90,13 +84,9 @@ def _of_the_sites(on: Stage) -> Finding:
 
 
 def main() -> int:
-    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
-    folder = Path(tempfile.mkdtemp(prefix="drill-engines-"))
-    # Not a context manager: the PostgreSQL wheel writes a lock file there again while the interpreter ends.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    began_at = time.monotonic()
+    seed, began_at = command.seed(), time.monotonic()
     print(f"drill-engines: SEED={seed}", flush=True)
-    findings = drill(seed, folder)
+    findings = drill(seed, command.folder())
     print(f"\n{table(findings)}\n\n{_summed_up(findings)} in {time.monotonic() - began_at:.0f} s")
     return int(bool(broken(findings)))
 
@@ -106,13 +96,5 @@ def _summed_up(findings: Sequence[Finding]) -> str:
     return f"{len(findings) - not_tried} promises tried, {len(broken(findings))} broken, {not_tried} not tried"
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    command.run(main)
