@@ -54,14 +54,17 @@ def _shared():
     return shared
 
 
-def environment() -> dict[str, str]:
-    """The DATABASE_URL of a new, empty database; nothing where tests run on SQLite."""
-    if not ON_POSTGRES:
-        return {}
+def new() -> str:
+    """The DATABASE_URL of a new, empty database of the PostgreSQL that this run shares."""
     name = f"tests_{next(_names)}"
     with psycopg.connect(_shared().get_uri(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return {"DATABASE_URL": _shared().get_uri(name)}
+    return _shared().get_uri(name)
+
+
+def environment() -> dict[str, str]:
+    """The DATABASE_URL of a new, empty database; nothing where tests run on SQLite."""
+    return {"DATABASE_URL": new()} if ON_POSTGRES else {}
 
 
 def at(url: str, file: Path) -> "SqliteFile | Postgres":

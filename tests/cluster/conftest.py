@@ -4,16 +4,14 @@ import signal
 
 import pytest
 
+from tests import databases
 from tests.cluster.postgres import ClusterSite
 from tests.cluster.valkey import Valkey
-from tests.databases import server
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    running = server()
-    yield running.get_uri()
-    running.cleanup()
+    return databases.new()
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,11 @@ SITE_PASSWORD = "site"
 
 
 class SealedValkey(Valkey):
-    """``url`` is that of the site's user over TLS; ``client`` may do everything, and comes without."""
+    """``url`` is that of the site's user over TLS; ``plain_url`` and ``client`` may do everything, and come without."""
 
     def __init__(self, folder: Path):
         super().__init__(folder)
-        self._plain_url = self.url
+        self.plain_url = self.url
         certificate = throw_away(folder)
         self.ca_file = str(certificate.chain)
         self.start()
@@ -28,7 +28,7 @@ class SealedValkey(Valkey):
         self.url = f"rediss://chatsite:{SITE_PASSWORD}@127.0.0.1:{self._front.port}/0"
 
     def client(self) -> redis.Redis:
-        return redis.Redis.from_url(self._plain_url)
+        return redis.Redis.from_url(self.plain_url)
 
     def close(self) -> None:
         """End both."""

@@ -9,6 +9,8 @@ from tests.e2e.reading import chat, eventually, read
 
 #: So seldom that a test which waits for it fails.
 SELDOM = {"STOP_POLL_S": "60", "FOLLOW_POLL_S": "60", "PAGEHIDE_GRACE_S": "0.5"}
+#: One object: pytest sets up anew for what only looks the same.
+NOTHING_SPECIAL: dict[str, str] = {}
 
 
 def lossy(lost: float) -> dict[str, str]:
@@ -55,7 +57,7 @@ def test_a_page_that_leaves_another_process_shortens_the_grace_there(rung):
     assert checked_log(one, cut.response_id)["end_reason"] == "disconnected"
 
 
-@pytest.mark.parametrize("rung", [{}], indirect=True)
+@pytest.mark.parametrize("rung", [NOTHING_SPECIAL], indirect=True)
 def test_nobody_is_told_of_what_nobody_follows(rung, valkey):
     one, _ = rung
     before = valkey.messages()
@@ -70,7 +72,7 @@ def test_what_is_lost_costs_time_and_nothing_else(rung):
     followed_and_stopped(*rung, ticks=60)
 
 
-@pytest.mark.parametrize("rung", [{}], indirect=True)
+@pytest.mark.parametrize("rung", [NOTHING_SPECIAL], indirect=True)
 def test_a_valkey_that_is_killed_and_comes_back_is_missed_by_nobody(rung, valkey):
     one, two = rung
     followed_and_stopped(one, two, ticks=100, amid=valkey.kill)

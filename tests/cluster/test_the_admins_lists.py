@@ -7,25 +7,21 @@ import json
 import subprocess
 import sys
 
-import psycopg
 import pytest
 
+from tests import databases
 from tests.child import ROOT
 
 RESPONSES = 8000
 
 
 @pytest.fixture(scope="module")
-def figures(postgres, tmp_path_factory):
+def figures(tmp_path_factory):
     """What the bench finds of each page, by its name."""
-    with psycopg.connect(postgres, autocommit=True) as database:
-        database.execute("CREATE DATABASE admins_lists")
-    parts = psycopg.conninfo.conninfo_to_dict(postgres)
-    url = f"postgresql://{parts.get('user', 'postgres')}@/admins_lists?host={parts['host']}"
     file = tmp_path_factory.mktemp("admin") / "figures.json"
     command = ["-m", "bench.admin", "--responses", str(RESPONSES), "--rounds", "1"]
     done = subprocess.run(
-        [sys.executable, *command, "--database-url", url, "--json", str(file)],
+        [sys.executable, *command, "--database-url", databases.new(), "--json", str(file)],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert file.is_file(), done.stderr

@@ -9,7 +9,7 @@ from deploy.setup.nginx import Certificate
 
 
 class TlsFront:
-    """Ends TLS on a port of its own and passes the bytes on to another; ``accepted`` counts handshakes."""
+    """Ends TLS on a port of its own and passes the bytes on to another."""
 
     def __init__(self, certificate: Certificate, port: int):
         self._to = port
@@ -17,7 +17,6 @@ class TlsFront:
         self._context.load_cert_chain(certificate.chain, certificate.key)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
-        self.accepted = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -32,7 +31,6 @@ class TlsFront:
             socket.create_connection(("127.0.0.1", self._to)) as server,
             self._context.wrap_socket(client, server_side=True) as inside,
         ):
-            self.accepted += 1
             back = threading.Thread(target=_copy, args=(server, inside), daemon=True)
             back.start()
             _copy(inside, server)
