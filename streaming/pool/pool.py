@@ -1,8 +1,7 @@
-"""Owns who may use which engine: slots as leases, the choice among healthy ones, the queue. Knows no response row."""
+"""Owns who may use which engine: slots as leases, the queue. Chooses no engine; knows no response row."""
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,13 +11,11 @@ from streaming.engine.base import Engine, EngineError
 from streaming.engine.registry import close_unused
 from streaming.store import engines, threads
 
+from .choice import Choice
 from .seat import Seat
 from .waiting import FairQueue, ServiceRate, Wish
 
 REFRESH_S = 2.0
-REMEMBERED_CONVERSATIONS = 10_000
-#: How much more of its slots the engine that knows a conversation may have in use than the emptiest.
-AFFINITY_SLACK = 0.5
 
 
 class UnknownModel(Exception):
@@ -81,7 +78,7 @@ class Pool:
         #: Of engines that are gone or disabled while something runs there: their slots are in use if they come back.
         self._left: dict[int, Seat] = {}
         self._queues: dict[str, Queue] = {}
-        self._served_by: OrderedDict[str, int] = OrderedDict()
+        self._choice = Choice()
         self._refreshed_at = float("-inf")
         self._refreshing = asyncio.Lock()
 
@@ -204,22 +201,7 @@ class Pool:
         return [seat for seat in self._of(model) if seat.takes_new]
 
     def _best(self, model: str, wish: Wish) -> Seat | None:
-        now = asyncio.get_running_loop().time()
-        seats = [seat for seat in self._open(model) if not (wish.by_ids and seat.engine.renders_prompt)]
-        healthy = [seat for seat in seats if not seat.health.is_ejected(now)]
-        # An engine that just failed this request is not a good one to have at once: rather wait for a better.
-        healthy = [seat for seat in healthy if seat.row.pk not in wish.avoid] or healthy
-        if healthy:
-            wanted = [seat for seat in healthy if seat.free(now) > 0]
-        else:
-            # Nobody is better than these: to be refused by them is a quicker answer than to wait.
-            wanted = [seat for seat in seats if seat.leased < seat.slots]
-        best = min(wanted, key=lambda seat: (seat.is_stalled(now), seat.load), default=None)
-        known_by = self._served_by.get(wish.conversation)
-        known = next((seat for seat in wanted if seat.row.pk == known_by), None)
-        if best and known and not known.is_stalled(now) and known.load <= best.load + AFFINITY_SLACK:
-            return known
-        return best
+        return self._choice.best(self._open(model), wish, asyncio.get_running_loop().time())
 
     async def _acquire(self, model: str, wish: Wish) -> Seat:
         queue = self._queue(model)
@@ -228,11 +210,7 @@ class Pool:
             seat = await self._wait(queue, model, wish)
         else:
             seat.leased += 1
-        if wish.conversation:
-            self._served_by[wish.conversation] = seat.row.pk
-            self._served_by.move_to_end(wish.conversation)
-            if len(self._served_by) > REMEMBERED_CONVERSATIONS:
-                self._served_by.popitem(last=False)
+        self._choice.made(wish, seat)
         return seat
 
     async def _wait(self, queue: Queue, model: str, wish: Wish) -> Seat:
