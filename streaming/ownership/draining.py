@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from itertools import islice
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -32,12 +33,8 @@ def move_away(owner: Owner, after_s: float) -> int:
     """
     moved = 0
     for row in owner.pool.drained_for(after_s):
-        room = owner.pool.room(row.model)
-        relays = [relay for response_id in owner.running if (relay := owner.relay(response_id))]
-        left = 0
-        for relay in relays:
-            if left < room and relay.asking.leave(row.pk):
-                left += 1
+        leaving = (relay for relay in owner.relays if relay.asking.leave(row.pk))
+        left = sum(1 for _ in islice(leaving, owner.pool.room(row.model)))
         if left:
             logger.info("%d answers leave %s, which is being drained", left, row.name)
         moved += left

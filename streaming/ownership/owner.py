@@ -156,9 +156,14 @@ class Owner:
 
     def running_by_model(self) -> tuple[Counter[str], Counter[str]]:
         """How many responses have an engine's slot, and how many are being stored or wait for one."""
-        running = Counter(r.job.model for r in self._relays.values() if r.figures.admitted_at is not None)
-        models = {relay.job.model for relay in self._relays.values()} | self.places.storing_models
+        running = Counter(r.job.model for r in self.relays if r.figures.admitted_at is not None)
+        models = {relay.job.model for relay in self.relays} | self.places.storing_models
         return running, Counter({model: self.places.without_slot(model) for model in models})
+
+    @property
+    def relays(self) -> Sequence[Relay]:
+        """Those that run here."""
+        return list(self._relays.values())
 
     async def ended(self, response_id: str) -> None:
         """Wait until a response that runs here has ended."""
@@ -173,7 +178,7 @@ class Owner:
         if self._relays:
             logger.info("%d responses still ran and are released for another process", len(self._relays))
         self._lets_go = True
-        for relay in list(self._relays.values()):
+        for relay in self.relays:
             self._let_go(relay)
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=2)

@@ -10,6 +10,7 @@ from django.utils import timezone
 from streaming.engine.base import GenerateRequest
 from streaming.pool import Lease
 from streaming.protocol.engine_output import EngineUsage
+from streaming.store import attempts
 from streaming.store.attempts import AT_LEAST, ESTIMATED, EXACT
 
 from .figures import milliseconds
@@ -74,7 +75,7 @@ class Account:
     @property
     def generated_tokens(self) -> int:
         """What those that are over made."""
-        return sum(attempt["generated_tokens"] for attempt in self._over)
+        return attempts.generated(self._over)
 
     def begin(self, lease: Lease, request: GenerateRequest, now: float, tokens_before: int) -> Attempt:
         """An engine is asked."""
@@ -90,9 +91,7 @@ class Account:
 
     def proven_late(self, request_id: str, proven_ms: float) -> None:
         """An abort that could not be proven at first has been, so long after it was asked for."""
-        for attempt in self._over:
-            if attempt["request_id"] == request_id:
-                attempt |= {"abort_proven": True, "abort_proven_ms": proven_ms}
+        attempts.prove_late(self._over, request_id, proven_ms)
 
     def to_json(self) -> str:
         """Those that are over."""

@@ -4,7 +4,7 @@ An attempt is an object in ``Response.attempts``. The list is written together w
 same fence, so that no attempt is counted by two owners.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import connection, transaction
@@ -15,6 +15,11 @@ from streaming.models import Response
 EXACT, AT_LEAST, ESTIMATED = "exact", "at_least", "estimated"
 RELAY_LOST = "relay_lost"
 
+#: What an attempt says; None where it is not known.
+_FIELDS = (
+    "engine_id", "engine", "request_id", "started_at", "first_output_ms", "duration_ms", "prompt_tokens",
+    "cached_tokens", "generated_tokens", "count", "ended", "abort_proven",
+)  # fmt: skip
 _EACH = {
     "sqlite": "json_each(r.attempts) AS a",
     "postgresql": "jsonb_array_elements(r.attempts) AS a(value)",
@@ -25,9 +30,21 @@ _FIELD = {
 }
 
 
+def attempt(**known: Any) -> dict[str, Any]:
+    """One as it is stored, of which this is known."""
+    return {**dict.fromkeys(_FIELDS), **known}
+
+
 def generated(attempts: Sequence[Mapping[str, Any]]) -> int:
     """The tokens that all of them made, as far as is known."""
-    return sum(attempt["generated_tokens"] for attempt in attempts)
+    return sum(one["generated_tokens"] for one in attempts)
+
+
+def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: float) -> None:
+    """Have the one of this name say that its abort was proven, so long after it was asked for."""
+    for one in attempts:
+        if one["request_id"] == request_id:
+            one |= {"abort_proven": True, "abort_proven_ms": proven_ms}
 
 
 def with_lost(response: Response, logged_tokens: int) -> list[dict[str, Any]]:
@@ -36,20 +53,15 @@ def with_lost(response: Response, logged_tokens: int) -> list[dict[str, Any]]:
     made = max(0, logged_tokens - generated(known))
     if response.engine_id is None and not made:
         return known
-    lost = {
-        "engine_id": response.engine_id,
-        "engine": response.engine.name if response.engine else "",
-        "request_id": f"{response.id}-{response.epoch}",
-        "started_at": None,
-        "first_output_ms": None,
-        "duration_ms": None,
-        "prompt_tokens": response.prompt_tokens if made and not known else None,
-        "cached_tokens": None,
-        "generated_tokens": made,
-        "count": AT_LEAST,
-        "ended": RELAY_LOST,
-        "abort_proven": None,
-    }
+    lost = attempt(
+        engine_id=response.engine_id,
+        engine=response.engine.name if response.engine else "",
+        request_id=f"{response.id}-{response.epoch}",
+        prompt_tokens=response.prompt_tokens if made and not known else None,
+        generated_tokens=made,
+        count=AT_LEAST,
+        ended=RELAY_LOST,
+    )
     return [*known, lost]
 
 
@@ -74,9 +86,7 @@ def note_abort_proven(response_id: str, request_id: str, proven_ms: float) -> bo
             return True
         if row.end_state is None:
             return False
-        for attempt in row.attempts:
-            if attempt["request_id"] == request_id:
-                attempt |= {"abort_proven": True, "abort_proven_ms": proven_ms}
+        prove_late(row.attempts, request_id, proven_ms)
         is_last = bool(row.attempts) and row.attempts[-1]["request_id"] == request_id
         Response.objects.filter(id=response_id).update(
             attempts=row.attempts, abort_proven=True if is_last else row.abort_proven
