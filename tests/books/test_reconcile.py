@@ -19,9 +19,9 @@ from streaming.ownership.stop import stop
 from streaming.store import ledger, threads, usage
 from streaming.store.ledger import Bounds
 from streaming.tasks.reconcile import reconcile_books
+from tests.engine.answers import added, ask_of, asked
 from tests.engine.conftest import ask as engine_ask
 from tests.engine.conftest import collect
-from tests.engine.test_carrying_on_elsewhere import added, ask_of, asked
 from tests.fault_engine import FaultEngine
 from tests.stream.conftest import until_stored
 

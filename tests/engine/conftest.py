@@ -66,6 +66,20 @@ async def fault():
 
 
 @pytest.fixture
+async def first():
+    """One of two that serve a model of the whole stack."""
+    async with FaultEngine(rate=2000, slots=100, context=1000).serving() as server:
+        yield server
+
+
+@pytest.fixture
+async def second():
+    """The other."""
+    async with FaultEngine(rate=2000, slots=100, context=1000).serving() as server:
+        yield server
+
+
+@pytest.fixture
 async def fault_client(fault):
     engine = LlamaCppEngine(fault.url, {})
     yield engine

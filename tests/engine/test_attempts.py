@@ -8,26 +8,14 @@ import pytest
 from streaming.ownership.start import check, start
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import attempts, orphans, threads
-from tests.engine.test_carrying_on_elsewhere import CUT, TOKENS, added, ask_of, asked
-from tests.fault_engine import FaultEngine
+from tests.engine.answers import TOKENS, added, ask_of, asked
+from tests.engine.test_carrying_on_elsewhere import CUT
 from tests.stream.conftest import until_stored
 
 
 @pytest.fixture(autouse=True)
 def _database(transactional_db):
     """Other threads write here."""
-
-
-@pytest.fixture
-async def first():
-    async with FaultEngine(rate=2000, slots=100, context=1000).serving() as server:
-        yield server
-
-
-@pytest.fixture
-async def second():
-    async with FaultEngine(rate=2000, slots=100, context=1000).serving() as server:
-        yield server
 
 
 def told(row, *names):

@@ -5,68 +5,21 @@ import json
 
 import pytest
 
-from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
 from streaming.models import Engine
 from streaming.ownership.adoption import adopt_or_end
-from streaming.ownership.ask import Ask
 from streaming.ownership.owner import Owner
 from streaming.ownership.start import check, start
-from streaming.protocol.dialects import OPENAI_CHAT
-from streaming.protocol.policy import parse_policy
 from streaming.store import threads
-from tests.engine.conftest import save
-from tests.fault_engine import FaultEngine
+from tests.engine.answers import TOKENS, added, ask_of, asked
 from tests.stream.conftest import until_stored
 
-TOKENS, CUT = 100, 30
+CUT = 30
 
 
 @pytest.fixture(autouse=True)
 def _database(transactional_db, settings):
     """Other threads write here."""
     settings.IDLE_TIMEOUT_S = 1.0
-
-
-@pytest.fixture
-async def first():
-    async with FaultEngine(rate=2000, slots=100, context=1000).serving() as server:
-        yield server
-
-
-@pytest.fixture
-async def second():
-    async with FaultEngine(rate=2000, slots=100, context=1000).serving() as server:
-        yield server
-
-
-async def added(tmp_path, kind, *urls, options=None):
-    tokenizer = str(save(byte_tokenizer(), tmp_path / "m", CHATML)) if kind != "scripted" else ""
-    fields = {"kind": kind, "model": "m", "tokenizer": tokenizer, "context_tokens": 1000, "slots": 100}
-
-    def create():
-        for nth, url in enumerate(urls):
-            Engine.objects.create(name=f"e{nth}", url=url, options=options or {}, **fields)
-
-    await threads.write(create)
-
-
-def ask_of(bench, text="hi", **fields):
-    return Ask(
-        user_id=bench.user.pk, purpose="api", dialect=OPENAI_CHAT, stream=True, model="m",
-        messages=[{"role": "user", "content": text}], policy=parse_policy("background", 3600),
-        **{"max_tokens": TOKENS} | fields,
-    )  # fmt: skip
-
-
-async def asked(bench, text="hi", **fields):
-    ask = ask_of(bench, text, **fields)
-    response, _ = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
-    row = await bench.ended(response)
-    events = await bench.log(response)
-    assert [event.seq for event in events] == list(range(1, len(events) + 1)), "no gap"
-    assert [event.kind for event in events].count("ended") == 1
-    assert "".join(event.payload["text"] for event in events if event.kind == "text") == row.output_text
-    return row, events
 
 
 def reasons(events):

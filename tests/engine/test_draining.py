@@ -13,8 +13,9 @@ from streaming.ownership.ask import Refused
 from streaming.ownership.draining import look_after_drained, move_away
 from streaming.ownership.start import check, start
 from streaming.store import threads
+from tests.engine.answers import added, ask_of, asked
 from tests.engine.conftest import until
-from tests.engine.test_carrying_on_elsewhere import added, ask_of, asked, reasons
+from tests.engine.test_carrying_on_elsewhere import reasons
 from tests.stream.conftest import until_stored
 
 #: Twenty words, in the middle of which it waits.

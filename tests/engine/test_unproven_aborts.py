@@ -11,8 +11,8 @@ from streaming.ownership import aborts
 from streaming.ownership.start import check, start
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import threads
+from tests.engine.answers import added, ask_of, asked
 from tests.engine.conftest import until
-from tests.engine.test_carrying_on_elsewhere import added, ask_of, asked
 from tests.fault_engine import FaultEngine
 from tests.stream.conftest import until_stored
 

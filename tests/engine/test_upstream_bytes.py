@@ -1,20 +1,12 @@
 """Whatever bytes an engine sends, the answer has the one end that the design gives it: rows X20 to X40, from the socket
 of an engine to the row in the database."""
 
-import asyncio
 import json
 import re
 
 import pytest
 
-from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
-from streaming.models import Engine
-from streaming.ownership.ask import Ask
-from streaming.ownership.start import check, start
-from streaming.protocol.dialects import OPENAI_CHAT
-from streaming.protocol.policy import parse_policy
-from streaming.store import threads
-from tests.engine.conftest import save
+from tests.engine.answers import added, asked
 from tests.fault_engine import FaultEngine
 
 MAX_TOKENS = 40
@@ -53,21 +45,10 @@ def call(index, call_id, arguments):
     return {"index": index, "function": function, **({"id": call_id} if call_id else {})}
 
 
-async def asked(bench, tmp_path, engine, kind, **fields):
+async def asked_over(bench, tmp_path, engine, kind, **fields):
     """The row and the log of one answer by the engine, over that wire."""
-    tokenizer = (
-        {} if kind in ("openai", "anthropic") else {"tokenizer": str(save(byte_tokenizer(), tmp_path / "m", CHATML))}
-    )
-    url = engine.url + ("/v1" if kind == "openai" else "")
-    row = {"name": "e", "kind": kind, "model": "m", "url": url, "context_tokens": 1000, **tokenizer}
-    await threads.write(lambda: Engine.objects.create(**row))
-    ask = Ask(
-        user_id=bench.user.pk, purpose="api", dialect=OPENAI_CHAT, stream=True, model="m", max_tokens=MAX_TOKENS,
-        messages=[{"role": "user", "content": "hi"}], policy=parse_policy("background", 3600), **fields,
-    )  # fmt: skip
-    response, _ = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
-    row, log = await bench.ended(response), await bench.log(response)
-    assert [event.kind for event in log].count("ended") == 1
+    await added(tmp_path, kind, engine.url + ("/v1" if kind == "openai" else ""))
+    row, log = await asked(bench, max_tokens=MAX_TOKENS, **fields)
     assert log[-1].kind == "ended"
     assert (row.finish_reason is not None) == (row.end_state == "completed"), "none is ever made up"
     return row, log
@@ -104,7 +85,7 @@ EVERY_WIRE = {
 async def test_over_every_wire_it_ends_as_it_must_and_keeps_what_came(bench, tmp_path, engine, case, kind):
     control, end, tokens = EVERY_WIRE[case]
     engine.set_control(control)
-    row, log = await asked(bench, tmp_path, engine, kind)
+    row, log = await asked_over(bench, tmp_path, engine, kind)
     assert end_of(row) == end
     assert pieces(row.output_text, kind) == tokens
     assert "secret" not in json.dumps([event.payload for event in log])
@@ -148,7 +129,7 @@ CHAT = {
 async def test_of_chat_chunks_it_ends_as_it_must_with_the_text_that_was_meant(bench, tmp_path, engine, case):
     control, end, text = CHAT[case]
     engine.set_control(control)
-    row, log = await asked(bench, tmp_path, engine, "openai")
+    row, log = await asked_over(bench, tmp_path, engine, "openai")
     assert (end_of(row), row.output_text) == (end, text)
     assert "".join(event.payload["text"] for event in log if event.kind == "text") == text
     assert "secret" not in json.dumps([event.payload for event in log])
@@ -161,14 +142,14 @@ async def test_of_chat_chunks_it_ends_as_it_must_with_the_text_that_was_meant(be
 async def test_an_engine_that_gives_up_by_itself_is_an_error_and_never_a_stop(bench, tmp_path, engine, kind, frames):
     """X23."""
     engine.set_control({"say": frames + DONE})
-    row, _ = await asked(bench, tmp_path, engine, kind)
+    row, _ = await asked_over(bench, tmp_path, engine, kind)
     assert (end_of(row), row.output_text) == (ABORTED, "ab")
 
 
 async def test_bytes_that_are_no_utf8_are_replaced_and_the_answer_goes_on(bench, tmp_path, engine):
     """X32."""
     engine.set_control({"bad_utf8_after": 2})
-    row, _ = await asked(bench, tmp_path, engine, "llamacpp")
+    row, _ = await asked_over(bench, tmp_path, engine, "llamacpp")
     assert end_of(row) == ("completed", "length")
     assert row.output_text.count("\ufffd") == 6
     assert row.completion_tokens == MAX_TOKENS
@@ -177,7 +158,7 @@ async def test_bytes_that_are_no_utf8_are_replaced_and_the_answer_goes_on(bench,
 async def test_a_burst_is_stored_in_fewer_events_than_it_has_tokens(bench, tmp_path, engine):
     """X38."""
     engine.set_control({"burst": 10, "rate": 10_000})
-    row, log = await asked(bench, tmp_path, engine, "vllm")
+    row, log = await asked_over(bench, tmp_path, engine, "vllm")
     assert row.completion_tokens == MAX_TOKENS
     assert sum(event.kind == "text" for event in log) <= MAX_TOKENS / 10
 
@@ -191,7 +172,7 @@ async def test_fragments_of_calls_in_disorder_are_put_together_and_what_is_no_js
     frames = "".join(chunk(None, tool_calls=[one]) for one in calls)
     engine.set_control({"say": frames + chunk("", "tool_calls") + DONE})
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    row, log = await asked(bench, tmp_path, engine, "openai", tools=[tool])
+    row, log = await asked_over(bench, tmp_path, engine, "openai", tools=[tool])
     assert end_of(row) == CALLED
     made = {}
     for event in log:
