@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import count
@@ -65,6 +65,28 @@ def new() -> str:
 def environment() -> dict[str, str]:
     """The DATABASE_URL of a new, empty database; nothing where tests run on SQLite."""
     return {"DATABASE_URL": new()} if ON_POSTGRES else {}
+
+
+@cache
+def _tables() -> Path:
+    """Where a SQLite file with all tables and no row is kept, once somebody has made one."""
+    folder = Path(tempfile.mkdtemp(prefix="chatsite-tables-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "db.sqlite3"
+
+
+def give_tables(file: Path, migrate: Callable[[], object]) -> None:
+    """``migrate`` a SQLite file, for the first who asks; who comes later gets a copy, which costs no seconds."""
+    if not _tables().exists():
+        migrate()
+        _copy(file, _tables())
+    else:
+        _copy(_tables(), file)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as made, closing(sqlite3.connect(target)) as copy:
+        made.backup(copy)
 
 
 def at(url: str, file: Path) -> "SqliteFile | Postgres":

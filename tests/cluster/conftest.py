@@ -19,7 +19,7 @@ def pair(tmp_path_factory, postgres, model_dir):
     """Two web processes, a scripted engine that each plays by itself, one key."""
     folder = tmp_path_factory.mktemp("cluster")
     one, two = (ClusterSite(folder / name, model_dir, postgres) for name in ("one", "two"))
-    one.manage("migrate", "-v", "0")
+    one.migrate()
     script = '{"script": {"outputs": [{"text": "tick "}], "repeat": 1500, "delay_s": 0.02}}'
     one.manage(
         "add_engine", "--kind", "scripted", "--model", "ticks", "--name", "ticks", "--slots", "100",

@@ -35,7 +35,7 @@ def pair(tmp_path_factory, clocks, model_dir):
     database.start(clocks["database"].environment)
     folder = tmp_path_factory.mktemp("sites")
     one, two = (ClusterSite(folder / name, model_dir, database.url, {**QUICK, **TIMERS}) for name in ("one", "two"))
-    one.manage("migrate", "-v", "0")
+    one.migrate()
     one.manage(
         "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
         "--context", "1000000",

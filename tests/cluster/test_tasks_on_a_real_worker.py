@@ -86,7 +86,7 @@ def tasks(tmp_path_factory, database, model_dir):
     site = ClusterSite(folder / "site", model_dir, database)
     with contextlib.closing(SealedValkey(folder)) as valkey:
         site.env |= {**QUICK, "SWEEP_S": "600", "VALKEY_URL": valkey.url, "VALKEY_CA_FILE": valkey.ca_file}
-        site.manage("migrate", "-v", "0")
+        site.migrate()
         site.key = site.manage("create_api_key", "dev")
         site.start()
         site.env["SITE_URL"] = site.url

@@ -56,7 +56,7 @@ def pair(tmp_path_factory, database, model_dir):
     folder = tmp_path_factory.mktemp("sites")
     one, two = (ClusterSite(folder / name, model_dir, database.url, ENV) for name in ("one", "two"))
     one.env["SYNCHRONOUS_EVENTS"] = "0"
-    one.manage("migrate", "-v", "0")
+    one.migrate()
     one.manage(
         "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
         "--context", "10000000",

@@ -86,7 +86,7 @@ def _started(sites: list[Site], quick: bool) -> Cluster:
 
 def _prepare(first: Site) -> str:
     """The database, its engines and the llama.cpp worker; returns an API key."""
-    first.manage("migrate", "-v", "0")
+    first.migrate()
     load_models(first)
     first.start_engine()
     return first.manage("create_api_key", "dev")

@@ -49,8 +49,15 @@ class Site:
 
     def prepare(self) -> None:
         """Make the database, and lay out what the page is made of."""
-        self.manage("migrate", "-v", "0")
+        self.migrate()
         self.manage("collectstatic", "--noinput", "-v", "0")
+
+    def migrate(self) -> None:
+        """Make the tables."""
+        if self.env.get("DATABASE_URL"):
+            self.manage("migrate", "-v", "0")
+        else:
+            databases.give_tables(self.data_dir / "db.sqlite3", lambda: self.manage("migrate", "-v", "0"))
 
     def start(self) -> None:
         """Start the web process and wait until it listens."""

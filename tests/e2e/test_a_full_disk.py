@@ -38,7 +38,7 @@ def disk(request, tmp_path_factory, model_dir):
             (folder / "db.sqlite3").symlink_to(data_dir / "db.sqlite3")
         env = {"DATA_DIR": str(data_dir), "STORAGE_PATIENCE_S": str(PATIENCE_S), "HEARTBEAT_S": "1"}
         site = Site(folder, model_dir, **env)
-        site.manage("migrate", "-v", "0")
+        site.migrate()
         site.manage(
             "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
             "--context", "1000000",

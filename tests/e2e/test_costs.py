@@ -38,7 +38,7 @@ def crowd(tmp_path_factory, model_dir):
     """A site of its own whose engine takes everybody, and another engine with two places."""
     raise_descriptor_limit()
     site = Site(tmp_path_factory.mktemp("crowd"), model_dir, STUCK_READER_S="3")
-    site.manage("migrate", "-v", "0")
+    site.migrate()
     for model, slots in [("scripted", "1300"), ("few", "2")]:
         site.manage(
             "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", slots,

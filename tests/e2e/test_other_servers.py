@@ -19,7 +19,7 @@ SERVERS = {
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory, model_dir):
     site = Site(tmp_path_factory.mktemp("plain"), model_dir)
-    site.manage("migrate", "-v", "0")
+    site.migrate()
     site.manage(
         "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "4",
         "--context", "100000",

@@ -26,7 +26,7 @@ CUT_S = 5
 @pytest.fixture(scope="module")
 def probed(tmp_path_factory, model_dir):
     site = Site(tmp_path_factory.mktemp("probed"), model_dir)
-    site.manage("migrate", "-v", "0")
+    site.migrate()
     slow = '{"script": {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.02}}'
     site.manage(
         "add_engine", "--kind", "scripted", "--model", "slow", "--name", "slow", "--context", "10000", "--options", slow

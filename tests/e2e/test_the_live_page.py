@@ -43,7 +43,7 @@ def signed_in(site, link):
 def watched(tmp_path_factory, model_dir):
     """A site with somebody of each role, and one who is no staff."""
     site = Site(tmp_path_factory.mktemp("live"), model_dir, SECRET_KEY="live-" + "k" * 50, CREDENTIAL_CHECK_S="0.5")
-    site.manage("migrate", "-v", "0")
+    site.migrate()
     site.key, *links = site.manage("shell", "-v", "0", "-c", PEOPLE).splitlines()[-4:]
     site.start()
     site.people = dict(zip(("viewer", "operator", "nobody"), (signed_in(site, link) for link in links), strict=True))

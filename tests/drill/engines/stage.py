@@ -181,7 +181,7 @@ class Stage:
 def stage(folder: Path, model_dir: Path, seed: int) -> Iterator[Stage]:
     """Sites with an empty database, the first of them started; everything ends with the block."""
     with sites_on_postgres(folder, model_dir, ("one", "two"), ENV) as (one, two):
-        one.manage("migrate", "-v", "0")
+        one.migrate()
         key = one.manage("create_api_key", "dev")
         one.start()
         built = Stage(one, two, key, folder, model_dir, seed)
