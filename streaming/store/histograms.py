@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date
 from typing import Any
 
 from django.db import transaction
@@ -12,11 +12,12 @@ from django.db.models.functions import Cast, Concat, Floor, Greatest, Ln
 from streaming.models import DailyHistogram, Response
 from streaming.protocol.end_state import CANCELLED
 
+from . import responses
+
 #: Steps for each factor of ten: a percentile is right to 6 %.
 STEPS = 20
 SCALE = STEPS / math.log(10)
 LEAST_MS = 0.1
-DAY = timedelta(days=1)
 #: (below so many, name), the last without a bound.
 PROMPT_CLASSES = ((256, "0–255"), (1024, "256–1k"), (4096, "1k–4k"), (16384, "4k–16k"), (None, "16k and more"))
 CANCEL_CLASSES = (
@@ -40,8 +41,7 @@ def roll_up(day: date) -> None:
 
 def counted(day: date) -> list[Row]:
     """What a day's responses are counted as, from the responses themselves."""
-    start = datetime.combine(day, time(), UTC)
-    rows = Response.objects.filter(created_at__gte=start, created_at__lt=start + DAY)
+    rows = responses.begun_on(day)
     ended = rows.filter(end_state__isnull=False)
     begun = rows.filter(ttft_ms__isnull=False)
     return [
@@ -53,7 +53,7 @@ def counted(day: date) -> list[Row]:
 
 
 def _count(figure: str, rows: QuerySet[Response], part: Any, bucket: Any) -> Iterable[Row]:
-    groups = rows.order_by().annotate(part=part, bucket=bucket).values_list("model", "part", "bucket")
+    groups = rows.annotate(part=part, bucket=bucket).values_list("model", "part", "bucket")
     return [(model, figure, part, bucket, n) for model, part, bucket, n in groups.annotate(n=Count("id"))]
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from streaming.models import DailyUsage, EngineReading, LedgerCheck, QuotaSettlement, QuotaUse, Response
 
+from . import responses
 from .attempts import EXACT, RELAY_LOST
 
 #: Who aborts llama.cpp by closing the socket does not see what it makes until it notices.
@@ -137,8 +138,7 @@ def check_rollups(today: date) -> list[LedgerCheck]:
 
 def _check_rollup(day: date) -> LedgerCheck:
     start = datetime.combine(day, time(), UTC)
-    rows = Response.objects.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
-    have = rows.order_by().aggregate(n=Count("id"), tokens=Sum("generated_tokens"))
+    have = responses.begun_on(day).aggregate(n=Count("id"), tokens=Sum("generated_tokens"))
     sums = DailyUsage.objects.filter(day=day).aggregate(n=Sum("requests"), tokens=Sum("generated_tokens"))
     low, seen = have["tokens"] or 0, sums["tokens"] or 0
     drift = seen - low or (sums["n"] or 0) - have["n"]

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connection
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from streaming.models import Response
@@ -22,6 +24,12 @@ class Ending:
 
     end: End
     figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def begun_on(day: date) -> QuerySet[Response]:
+    """Those that count for a day (UTC)."""
+    start = datetime.combine(day, time(), UTC)
+    return Response.objects.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1)).order_by()
 
 
 def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:

@@ -1,6 +1,6 @@
 """Owns daily usage in the database: summed anew from responses as often as one likes. Does not decide when."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from streaming.models import DailyUsage, Response
 from streaming.models.usage import DIMENSIONS
 
-from . import histograms
+from . import histograms, responses
 
 TOKENS = (
     "prompt_tokens", "cached_tokens", "generated_tokens", "completion_tokens", "sent_tokens", "delivered_tokens",
@@ -79,9 +79,7 @@ def _lock(day: date) -> None:
 
 
 def _groups(day: date) -> list[dict[str, Any]]:
-    start = datetime.combine(day, time(), UTC)
-    rows = Response.objects.filter(created_at__gte=start, created_at__lt=start + DAY)
-    return list(rows.order_by().values(*DIMENSIONS).annotate(**_SUMS))
+    return list(responses.begun_on(day).values(*DIMENSIONS).annotate(**_SUMS))
 
 
 def _rollup(day: date, group: dict[str, Any]) -> DailyUsage:
