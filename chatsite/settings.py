@@ -9,7 +9,17 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from chatsite import valkey
-from chatsite.environment import env, env_flag, env_float, env_list, env_period, own_address, secret_key, with_password
+from chatsite.environment import (
+    env,
+    env_count,
+    env_flag,
+    env_float,
+    env_list,
+    env_period,
+    own_address,
+    secret_key,
+    with_password,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: A hundred years: what is kept for longer is kept for ever, which is 0.
@@ -160,9 +170,9 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "streaming.store.sign_in.PeopleBackend"]
 # Wrong logins: of a name from an address, and of an address. What counts them: streaming/views/login_tries.py.
-LOGIN_TRIES = int(env_float("LOGIN_TRIES", 5))
-LOGIN_TRIES_PER_ADDRESS = int(env_float("LOGIN_TRIES_PER_ADDRESS", 50))
-AXES_COOLOFF_TIME = timedelta(seconds=env_float("LOGIN_WAIT_S", 300))
+LOGIN_TRIES = env_count("LOGIN_TRIES", 5, most=10_000)
+LOGIN_TRIES_PER_ADDRESS = env_count("LOGIN_TRIES_PER_ADDRESS", 50, most=1_000_000)
+AXES_COOLOFF_TIME = timedelta(seconds=env_count("LOGIN_WAIT_S", 300, most=86_400))
 AXES_FAILURE_LIMIT = LOGIN_TRIES
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_HANDLER = "streaming.views.login_tries.LoginTries"
@@ -181,14 +191,14 @@ if SIGNUP not in {"off", "open", "invite"}:
 # Mail, which only the reset of passwords sends. Without a host there is none, and the page says whom to ask.
 EMAIL_HOST = env("EMAIL_HOST")
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
-EMAIL_PORT = int(env_float("EMAIL_PORT", 587))
+EMAIL_PORT = env_count("EMAIL_PORT", 587, most=65_535)
 EMAIL_HOST_USER = env("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = env("EMAIL_HOST_PASSWORD")
 EMAIL_USE_SSL = env_flag("EMAIL_USE_SSL", False)
-EMAIL_USE_TLS = env_flag("EMAIL_USE_TLS", not EMAIL_USE_SSL)
-EMAIL_TIMEOUT = env_float("EMAIL_TIMEOUT_S", 10)
+EMAIL_USE_TLS = env_flag("EMAIL_USE_TLS", True) and not EMAIL_USE_SSL
+EMAIL_TIMEOUT = env_count("EMAIL_TIMEOUT_S", 10, most=600)
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env("EMAIL_FROM", "webmaster@localhost")
-PASSWORD_RESET_TIMEOUT = int(env_float("PASSWORD_RESET_S", 3600))
+PASSWORD_RESET_TIMEOUT = env_count("PASSWORD_RESET_S", 3600, most=604_800)
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 

@@ -81,6 +81,10 @@ def test_a_mark_of_an_editor_is_no_part_of_a_secret(settings_with):
         ("MAX_STREAMS", "inf", r"a number from 0 to 1e\+12, not 'inf'"),
         ("DRAIN_S", "nan", r"a number from 0 to 1e\+12, not 'nan'"),
         ("BEAT_S", "0", r"at least 0.01 s, not 0"),
+        ("LOGIN_TRIES", "0", r"a whole number from 1 to 10000, not 0"),
+        ("LOGIN_TRIES_PER_ADDRESS", "0.5", r"a whole number from 1 to 1000000, not 0.5"),
+        ("LOGIN_WAIT_S", "1e12", r"a number from 0 to 86400, not '1e12'"),
+        ("SIGNUP", "yes", r"off, open or invite, not 'yes'"),
         ("STOP_POLL_S", "-0.3", r"a number from 0 to 1e\+12, not '-0.3'"),
     ],
 )
