@@ -43,7 +43,7 @@ def claim(host: str, port: int) -> Address:
         try:
             listener.bind(where)
         except OSError as error:
-            hint = f"choose another with PORT={port + 1} make run"
+            hint = f"choose another, as PORT={port + 1}"
             raise SetupError(f"port {port} of {host} cannot be used ({error.strerror}): {hint}") from error
         return Address(host, listener.getsockname()[1])
 

@@ -32,13 +32,14 @@ def one_line(done):
     return line
 
 
-def test_a_port_in_use_is_said_before_anything_else_happens(tmp_path):
+@pytest.mark.parametrize("command", ["run", "cluster"])
+def test_a_port_in_use_is_said_before_anything_else_happens(tmp_path, command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = one_line(make("run", PORT=str(port), HOST="127.0.0.1", DATA_DIR=str(tmp_path / "data")))
+        line = one_line(make(command, PORT=str(port), HOST="127.0.0.1", DATA_DIR=str(tmp_path / "data")))
     assert line == (
-        f"make run: port {port} of 127.0.0.1 cannot be used (Address already in use): "
-        f"choose another with PORT={port + 1} make run"
+        f"make {command}: port {port} of 127.0.0.1 cannot be used (Address already in use): "
+        f"choose another, as PORT={port + 1}"
     )
     assert not (tmp_path / "data").exists()
 
