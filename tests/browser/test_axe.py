@@ -87,6 +87,6 @@ def test_axe_finds_nothing_on_the_pages_without_the_front_end(site, watched):
     context, watch = watched(color_scheme="light")
     watch.allow(re.escape("status of 4"))
     page = context.new_page()
-    for path in ("/login/", "/login/used", "/nothing-here"):
+    for path in ("/login/", "/login/used", "/password-reset/", "/password-reset/sent/", "/nothing-here"):
         page.goto(site.url + path)
         assert found_in_both(page) == []
