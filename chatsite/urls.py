@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import path
 
 from streaming.api.root import page, v1
-from streaming.views import health, login, metrics, pages, password_reset, ready, signup
+from streaming.views import health, login, metrics, pages, password_reset, ready, shared, signup
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -14,6 +14,7 @@ urlpatterns = [
     path("api/", page.urls),
     path("", pages.shell, name="shell"),
     path("c/<str:conversation_id>", pages.shell, name="conversation"),
+    path("s/<str:token>", shared.shared, name="shared"),
     path("login/", login.login_form, name="login"),
     path("login/<str:token>", login.login_link, name="login_link"),
     path("signup/", signup.signup, name="signup"),

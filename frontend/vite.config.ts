@@ -2,6 +2,9 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
+/** What is fetched when it is first needed, with all that only it needs. */
+const LATER = /Shared\.svelte|JsonAnswer|JsonValue|json_words|(Keys|Usage|Share|Settings|Options)Dialog|state\/usage|locales\/(?!en)|markdown\/languages|node_modules\/(katex|highlight\.js)/;
+
 export default defineConfig({
   base: '/static/',
   plugins: [svelte()],
@@ -12,6 +15,10 @@ export default defineConfig({
     // The preload helper would add <link> elements; a plain import() is all that two chunks need.
     modulePreload: false,
     target: ['chrome123', 'firefox128', 'safari17.5'],
-    rollupOptions: { input: 'src/main.ts' },
+    rollupOptions: {
+      input: 'src/main.ts',
+      // What the first load needs is one chunk: cut where a window happens to share it, it compresses worse.
+      output: { codeSplitting: { groups: [{ name: 'page', test: (id: string) => !LATER.test(id) }] } },
+    },
   },
 });

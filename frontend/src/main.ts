@@ -11,8 +11,14 @@ import './styles/layout.css';
 import './styles/markdown.css';
 import './styles/code.css';
 import './styles/steps.css';
+import './styles/json.css';
+import './styles/print.css';
 
 theme.apply();
 prefs.apply();
 document.documentElement.lang = language;
-mount(App, { target: document.getElementById('app')!, props: { boot: readBoot() } });
+const target = document.getElementById('app')!;
+const boot = readBoot();
+const { shared } = boot;
+if (shared === null) mount(App, { target, props: { boot } });
+else void import('./Shared.svelte').then(({ default: Shared }) => mount(Shared, { target, props: { shared } }));

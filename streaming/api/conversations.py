@@ -23,8 +23,10 @@ from .schemas import (
     ConversationOut,
     ConversationsOut,
     ErrorOut,
+    JsonOut,
     MessageOut,
     NewConversation,
+    OutputErrorOut,
     ResponseOut,
     StopOut,
     ThreadOut,
@@ -154,5 +156,13 @@ def _response(response: Response, turn: store.Turn) -> ResponseOut:
         stop=StopOut(**figures) if figures else None,
         last_event_id=format_event_id(response.id, *turn.position) if turn.position else None,
         output=turn.output,
+        json_answer=_json(turn),
         age_ms=None if response.end_state else (timezone.now() - response.created_at).total_seconds() * 1000,
     )
+
+
+def _json(turn: store.Turn) -> JsonOut | None:
+    if turn.json is None:
+        return None
+    error = turn.json.error
+    return JsonOut(judged=turn.json.judged, error=OutputErrorOut(**error) if error else None)

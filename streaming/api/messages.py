@@ -1,5 +1,6 @@
 """Owns POST /api/conversations/{id}/messages: a question, or an answer made again. History comes from the database."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from streaming.store.creation import KeyTaken
 
 from .answering import attach_or_start, fingerprint, idempotency_key, policy
 from .auth import caller
+from .chat_schema import ResponseFormat
 from .errors import ApiError
 from .schemas import StrictBody
 from .tool_schema import Tools, check_choice
@@ -33,6 +35,7 @@ class NewMessage(StrictBody):
 
     ``parent`` is the message that the text answers: null puts it at the conversation's root, beside its first one;
     without the field it goes below the newest. ``tools`` are shown when called, never run.
+    ``response_format`` is that of chat completions.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=400_000)] | None = None
@@ -43,6 +46,7 @@ class NewMessage(StrictBody):
     max_tokens: Annotated[int, Field(ge=1, le=2**31)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     tools: Tools | None = None
+    response_format: ResponseFormat | None = None
 
     @model_validator(mode="after")
     def one_of_three(self) -> "NewMessage":
@@ -50,7 +54,14 @@ class NewMessage(StrictBody):
         if [self.text, self.regenerate, self.continues].count(None) != 2:
             raise ValueError("send one of text, regenerate and continues")
         check_choice(self.all_tools, "auto")
+        if self.continues is not None and self.json_schema is not None:
+            raise ValueError("an answer is not written on as JSON: its grammar would begin anew")
         return self
+
+    @property
+    def json_schema(self) -> Mapping[str, Any] | None:
+        """What the answer is held to."""
+        return self.response_format.constraint() if self.response_format else None
 
     @property
     def all_tools(self) -> list[dict[str, Any]]:
@@ -76,6 +87,7 @@ async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -
         sampling={} if body.temperature is None else {"temperature": body.temperature},
         idempotency_key=idempotency_key(request),
         tools=body.all_tools,
+        json_schema=body.json_schema,
         request_sha256=fingerprint({"conversation": conversation_id, **body.model_dump()}),
         conversation_id=conversation_id,
         question=body.text,

@@ -1,6 +1,7 @@
 """Owns storing what a known caller was refused before a stream: a response ended ``rejected``. Refuses nothing."""
 
 import logging
+import re
 import time
 from collections import Counter
 from typing import Any
@@ -42,6 +43,8 @@ REASONS = {
 
 #: The API's paths that ask for an answer, and the dialect of each.
 ASKING = {"/v1/chat/completions": OPENAI_CHAT, "/v1/responses": OPENAI_RESPONSES, "/v1/messages": ANTHROPIC}
+#: The page's path that does.
+PAGE_ASKING = re.compile(r"/api/conversations/[^/]+/messages")
 
 _written: Counter[tuple[int, int]] = Counter()
 
@@ -69,7 +72,7 @@ def recorder(get_response: Any) -> Any:
 
 def asks_for_answer(request: HttpRequest) -> bool:
     """Whether the request would have started a response."""
-    return request.method == "POST" and (request.path in ASKING or request.path.startswith("/api/conversations/"))
+    return request.method == "POST" and (request.path in ASKING or PAGE_ASKING.fullmatch(request.path) is not None)
 
 
 async def record(request: HttpRequest, user_id: int, api_key_id: int | None, refused: ApiError) -> None:

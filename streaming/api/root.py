@@ -8,8 +8,10 @@ from . import (
     diagnostics,
     me,
     messages,
+    own,
     responses,
     search,
+    shares,
 )
 from .auth import BearerAuth, SessionAuth
 from .openapi import DocumentedAPI
@@ -29,7 +31,9 @@ v1.add_router("", diagnostics.router)
 
 # Routers with a session.
 page.add_router("", me.router)
+page.add_router("", own.router)
 page.add_router("", conversations.router)
 page.add_router("", messages.router)
+page.add_router("", shares.router)
 page.add_router("", search.router)
 page.add_router("", responses.page_router)

@@ -105,11 +105,26 @@ class StopOut(BaseModel):
     abort_proven: bool | None
 
 
+class OutputErrorOut(BaseModel):
+    """What is wrong with an answer of JSON; ``path`` is a JSON pointer to the value at fault."""
+
+    code: str
+    message: str
+    path: str
+
+
+class JsonOut(BaseModel):
+    """An answer was held to JSON. Not ``judged``: it has not ended, or its log has expired."""
+
+    judged: bool
+    error: OutputErrorOut | None
+
+
 class ResponseOut(BaseModel):
     """An answer's state; ``last_event_id`` is where a reader goes on.
 
     ``output`` are its items in the responses dialect where it is more than text; the message in it has no content.
-    ``age_ms`` is how long ago a running one was asked for.
+    ``json_answer`` is None for an answer of text. ``age_ms`` is how long ago a running one was asked for.
     """
 
     id: str
@@ -125,6 +140,7 @@ class ResponseOut(BaseModel):
     stop: StopOut | None
     last_event_id: str | None
     output: list[dict[str, Any]]
+    json_answer: JsonOut | None
     age_ms: float | None
 
 

@@ -11,6 +11,7 @@ from .process import ReaderPresence, WebProcess
 from .quota import Quota, QuotaSettlement, QuotaUse
 from .response import Response, ResponseEvent
 from .response_input import ResponseInput
+from .share import Share
 from .usage import DailyUsage
 from .webhook import WebhookDelivery, WebhookEndpoint
 
@@ -35,6 +36,7 @@ __all__ = [
     "ResponseEvent",
     "ResponseInput",
     "ServiceAccount",
+    "Share",
     "WebProcess",
     "WebhookDelivery",
     "WebhookEndpoint",

@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
@@ -94,6 +94,11 @@ def until(day: date | None) -> timedelta | None:
     return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) - timezone.now()
 
 
+def working_keys(user: User) -> QuerySet[ApiKey]:
+    """Those of the user's keys that are neither revoked nor expired."""
+    return ApiKey.objects.filter(_unexpired(), user=user, revoked_at__isnull=True)
+
+
 def find_key(plaintext: str) -> FoundKey | None:
     """The key with its user, by one query on the hash; None if there is no such key. Only what it reads is loaded."""
     if not KEY_FORMAT.fullmatch(plaintext):
@@ -135,10 +140,13 @@ def revoke_keys(keys: "list[int]") -> int:
 
 def still_good(key_ids: Collection[int], session_keys: Collection[str]) -> set[int | str]:
     """Of API keys and sessions those that still let somebody in."""
-    unexpired = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
-    keys = ApiKey.objects.filter(unexpired, pk__in=key_ids, revoked_at__isnull=True, user__is_active=True)
+    keys = ApiKey.objects.filter(_unexpired(), pk__in=key_ids, revoked_at__isnull=True, user__is_active=True)
     good: set[int | str] = set(keys.values_list("pk", flat=True)) if key_ids else set()
     return good | (users_of_sessions(session_keys).keys() if session_keys else set())
+
+
+def _unexpired() -> Q:
+    return Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
 
 
 def users_of_sessions(session_keys: Collection[str]) -> dict[str, User]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,12 +13,13 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from streaming.models import Conversation, Message, Response, ResponseEvent
 from streaming.protocol.events import TEXT
 
-from . import steps
+from . import json_answers, steps
 
 ID_FORMAT = re.compile(r"conv_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 CURSOR_FORMAT = re.compile(rf"([0-9]{{1,16}})\.({ID_FORMAT.pattern})", re.ASCII)
 EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
 PAGE_SIZE = 50
+PINNED_MAX = 200
 
 
 class BadCursor(ValueError):
@@ -30,6 +31,7 @@ class Turn:
     """A message with what is stored of its answer so far.
 
     ``position`` is the log's last (epoch, seq). ``output`` are the answer's items if it is more than text.
+    ``json`` is there for an answer that was held to JSON.
     """
 
     message: Message
@@ -37,6 +39,7 @@ class Turn:
     text: str
     position: tuple[int, int] | None
     output: list[dict[str, Any]] = field(default_factory=list)
+    json: json_answers.Verdict | None = None
 
 
 def get(user: User, conversation_id: str) -> Conversation:
@@ -49,15 +52,18 @@ def get(user: User, conversation_id: str) -> Conversation:
 def page(user: User, before: str | None) -> tuple[list[Conversation], str | None]:
     """The user's conversations, latest first, after a cursor; and the cursor of the next page if there is one.
 
-    Each has ``running``: the id of its answer that has not ended, or None.
+    Pinned ones come before the first page, and on no other. Each has ``running``: the id of its answer that has not
+    ended, or None.
     """
-    rows = _listed(user).order_by("-updated_at", "-id")
+    latest_first = _listed(user).order_by("-updated_at", "-id")
+    rows = latest_first.filter(pinned=False)
     if before is not None:
         updated_at, last_id = _parse_cursor(before)
         rows = rows.filter(Q(updated_at__lt=updated_at) | Q(updated_at=updated_at, id__lt=last_id))
     found = list(rows[: PAGE_SIZE + 1])
     shown = found[:PAGE_SIZE]
-    return shown, _cursor(shown[-1]) if len(found) > PAGE_SIZE else None
+    pinned = list(latest_first.filter(pinned=True)[:PINNED_MAX]) if before is None else []
+    return pinned + shown, _cursor(shown[-1]) if len(found) > PAGE_SIZE else None
 
 
 def create(user: User, title: str = "", system_prompt: str = "") -> Conversation:
@@ -82,12 +88,14 @@ def delete(user: User, conversation_id: str) -> None:
 
 
 def turns(conversation: Conversation) -> list[Turn]:
-    """All messages, oldest first, in at most four queries however many there are."""
+    """All messages, oldest first, in at most five queries however many there are."""
     messages = list(conversation.messages.select_related("response").order_by("id"))
     responses = [response for message in messages if (response := getattr(message, "response", None))]
     live = _live_logs(response for response in responses if response.end_state is None)
     ended = steps.of_ended(response for response in responses if response.end_state is not None)
-    return [_turn(message, live, ended) for message in messages]
+    verdicts = json_answers.verdicts(responses)
+    found = [_turn(message, live, ended) for message in messages]
+    return [replace(turn, json=verdicts.get(turn.response.id)) if turn.response else turn for turn in found]
 
 
 def _listed(user: User) -> QuerySet[Conversation]:

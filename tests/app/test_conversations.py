@@ -50,6 +50,7 @@ def test_a_conversation_shows_ended_and_running_answers(page1, conversation1):
         },
         "last_event_id": f"{conversation1.ended.id}:2.9",
         "output": [],
+        "json_answer": None,
         "age_ms": None,
     }
     assert late["parent"] == again["id"]
@@ -146,6 +147,10 @@ def test_paging_shows_each_conversation_once_also_when_times_are_equal(page1, u1
     now = timezone.now()
     for n, conversation in enumerate(made):
         Conversation.objects.filter(id=conversation.id).update(updated_at=now - timedelta(microseconds=n // 20))
+    pinned = made[-1].id
+    assert page1.patch(f"/api/conversations/{pinned}", {"pinned": True}, content_type="application/json").json()[
+        "pinned"
+    ]
     seen, before, pages = [], "", 0
     while before is not None:
         answer = page1.get("/api/conversations", {"before": before} if before else {}).json()
@@ -153,7 +158,7 @@ def test_paging_shows_each_conversation_once_also_when_times_are_equal(page1, u1
         before, pages = answer["next"], pages + 1
     assert pages == 3
     assert sorted(seen) == sorted(conversation.id for conversation in made)
-    order = Conversation.objects.order_by("-updated_at", "-id").values_list("id", flat=True)
+    order = Conversation.objects.order_by("-pinned", "-updated_at", "-id").values_list("id", flat=True)
     assert seen == list(order)
 
 
@@ -166,8 +171,8 @@ def test_queries_do_not_grow_with_conversations_or_messages(page1, u1, conversat
             policy="grace=30", state="ended", end_state="completed", end_reason="stop", output_text=str(n),
         )  # fmt: skip
         Conversation.objects.create(user=u1)
-    # Session and user, then one for the list; or one for the conversation, its messages, its live log, ended steps.
-    with django_assert_max_num_queries(3):
+    # Session and user, then two for the list; or one for the conversation, its messages, its live log, ended steps.
+    with django_assert_max_num_queries(4):
         page1.get("/api/conversations")
     with django_assert_max_num_queries(6):
         assert len(page1.get(f"/api/conversations/{conversation1.id}").json()["messages"]) == 34

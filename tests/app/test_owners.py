@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import get_resolver
 
 from streaming.models import Conversation, Message, Response
-from streaming.store import access
+from streaming.store import access, shares
 
 pytestmark = pytest.mark.django_db
 
@@ -55,18 +55,26 @@ def page_routes():
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("path", "method"), [r for r in routes("api") + routes("v1") if "<" in r[0]])
-def test_anothers_ids_are_unknown_on_every_route(page2, u2, conversation1, path, method):
+def test_anothers_ids_are_unknown_on_every_route(page2, u1, u2, conversation1, path, method):
     client, text = page2, {"data": json.dumps({"text": "hi"}), "content_type": "application/json"}
     if path.startswith("/v1"):
         client = Client(headers={"Authorization": f"Bearer {access.issue_key(u2)}"})
     elif path.endswith("<conversation_id>"):
         text = {"data": json.dumps({"title": "Taken"}), "content_type": "application/json"}
+    elif path.endswith("/shares"):
+        text = {"data": json.dumps({"message": "msg_x"}), "content_type": "application/json"}
     elif path.endswith("/leaving"):
         text = {"data": {"csrfmiddlewaretoken": "t" * 32}}
     before = list(Response.objects.values()), list(Conversation.objects.values()), Message.objects.count()
     answers = []
-    for conversation_id, response_id in ((conversation1.id, conversation1.live.id), (UNKNOWN, "resp_" + "0" * 26)):
-        real = path.replace("<conversation_id>", conversation_id).replace("<response_id>", response_id)
+    theirs = {"conversation_id": conversation1.id, "response_id": conversation1.live.id}
+    share, _ = shares.create(u1, conversation1.id, conversation1.ended.message_id)
+    theirs |= {"key_id": str(access.new_key(u1)[0].pk), "share_id": str(share.pk)}
+    for ids in (
+        theirs,
+        {"conversation_id": UNKNOWN, "response_id": "resp_" + "0" * 26, "key_id": "9", "share_id": "9"},
+    ):
+        real = path.replace("<", "{").replace(">", "}").format(**ids)
         answer = getattr(client, method)(real, **(text if method == "post" or method == "patch" else {}))
         answers.append((answer.status_code, answer.content))
     assert answers[0] == answers[1]

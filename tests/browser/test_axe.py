@@ -2,10 +2,10 @@
 
 import re
 
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+from tests.browser.judge import found, found_in_both
+
 CONTENT = """\
 # Lights
 
@@ -23,24 +23,6 @@ The root $\\sqrt{h}$ decides, see [the table](https://lights.example/) and ![a c
 - [ ] painted
 """
 PIECES = [{"text": "<think>Is it far? Let me see.</think>"}, {"text": CONTENT}]
-axe = Axe()
-
-
-def found(page: Page) -> list[str]:
-    """Each violation with the elements that have it. Animations are over: half a fade has half its contrast."""
-    page.evaluate("Promise.all(document.getAnimations().map((one) => one.playState === 'running' && one.finish()))")
-    violations = axe.run(page, options=RULES).response["violations"]
-    nodes = [(one["id"], node) for one in violations for node in one["nodes"]]
-    return [f"{rule}: {node['html'][:150]} {node['failureSummary'][:300]}" for rule, node in nodes]
-
-
-def found_in_both(page: Page) -> list[str]:
-    """The same, in light and in dark colours."""
-    in_light = found(page)
-    page.emulate_media(color_scheme="dark")
-    in_dark = found(page)
-    page.emulate_media(color_scheme="light")
-    return in_light + in_dark
 
 
 def test_axe_finds_nothing_anywhere_on_the_page(open_chat, person):

@@ -9,6 +9,7 @@ export interface ConversationRow {
   title: string;
   model: string | null;
   updated_at: string;
+  pinned: boolean;
   running: string | null;
 }
 
@@ -41,6 +42,7 @@ export interface StoredResponse {
   duration_ms: number | null;
   last_event_id: string | null;
   output?: unknown;
+  json_answer?: { judged: boolean; error: unknown } | null;
   age_ms?: number | null;
 }
 
@@ -59,6 +61,32 @@ export interface StoredConversation {
   model: string | null;
   system_prompt: string;
   messages: StoredMessage[];
+}
+
+/** An API key as it can be listed: the key itself is not among it. */
+export interface KeyRow {
+  id: number;
+  name: string;
+  prefix: string;
+  scopes: string[];
+  expires_at: string | null;
+  revoked_at: string | null;
+  last_used_at: string | null;
+}
+
+/** A shared link that works, without the link. */
+export interface ShareRow {
+  id: number;
+  created_at: string;
+}
+
+/** What the answers of one model took on one day (UTC). */
+export interface UsedRow {
+  day: string;
+  model: string;
+  answers: number;
+  prompt_tokens: number;
+  completion_tokens: number;
 }
 
 export class ApiError extends Error {
@@ -91,6 +119,10 @@ export class Api {
     return this.#json('PATCH', `/api/conversations/${encodeURIComponent(id)}`, { title });
   }
 
+  pinConversation(id: string, pinned: boolean): Promise<ConversationRow> {
+    return this.#json('PATCH', `/api/conversations/${encodeURIComponent(id)}`, { pinned });
+  }
+
   /** Also said by a page that is going away. */
   async deleteConversation(id: string): Promise<void> {
     await this.#send('DELETE', `/api/conversations/${encodeURIComponent(id)}`, undefined, { keepalive: true });
@@ -102,6 +134,34 @@ export class Api {
 
   models(): Promise<{ data: ModelRow[] }> {
     return this.#json('GET', '/api/models');
+  }
+
+  shares(conversation: string): Promise<{ data: ShareRow[] }> {
+    return this.#json('GET', `/api/conversations/${encodeURIComponent(conversation)}/shares`);
+  }
+
+  share(conversation: string, message: string): Promise<{ path: string }> {
+    return this.#json('POST', `/api/conversations/${encodeURIComponent(conversation)}/shares`, { message });
+  }
+
+  async revokeShare(conversation: string, id: number): Promise<void> {
+    await this.#send('DELETE', `/api/conversations/${encodeURIComponent(conversation)}/shares/${id}`);
+  }
+
+  usage(): Promise<{ data: UsedRow[] }> {
+    return this.#json('GET', '/api/me/usage');
+  }
+
+  keys(): Promise<{ data: KeyRow[] }> {
+    return this.#json('GET', '/api/me/keys');
+  }
+
+  createKey(name: string, expires_in_days: number | null, scopes: string[]): Promise<{ key: string }> {
+    return this.#json('POST', '/api/me/keys', { name, expires_in_days, scopes });
+  }
+
+  async revokeKey(id: number): Promise<void> {
+    await this.#send('DELETE', `/api/me/keys/${id}`);
   }
 
   async #json<T>(method: string, url: string, body?: unknown): Promise<T> {

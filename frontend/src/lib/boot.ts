@@ -1,13 +1,21 @@
 // Owns what the page shell hands to the page: who is signed in, and the CSRF token.
 
+/** What a shared link shows: texts alone. */
+export interface SharedConversation {
+  title: string;
+  turns: { role: string; content: string }[];
+}
+
 export interface Boot {
   username: string;
   is_staff: boolean;
+  /** Instead of a person: the page shows this, and nothing else. */
+  shared: SharedConversation | null;
 }
 
 export function readBoot(): Boot {
   const data = JSON.parse(document.getElementById('boot')?.textContent ?? '{}') as Partial<Boot>;
-  return { username: data.username ?? '', is_staff: data.is_staff ?? false };
+  return { username: data.username ?? '', is_staff: data.is_staff ?? false, shared: data.shared ?? null };
 }
 
 /** The cookie is newer than the page when somebody signed in again in another tab. */

@@ -2,30 +2,52 @@
 
 const AT_BOTTOM_PX = 24;
 
+/** Where somebody was: at the end, or so far down. */
+export interface Place {
+  pinned: boolean;
+  top_px: number;
+}
+
+/** What only a person does: from then on a place that was kept is not gone back to. */
+const BY_HAND = ['wheel', 'touchmove', 'pointerdown', 'keydown'] as const;
+
 export class Follower {
   #pinned = true;
   #lastTop_px = 0;
+  /** Gone back to while the content comes to its height. */
+  #wanted_px: number | null = null;
   readonly #observer = new ResizeObserver(() => this.#grown());
 
   constructor(
     private readonly area: HTMLElement,
     content: HTMLElement,
     private readonly onChange: (pinned: boolean) => void,
+    place: Place | null = null,
+    /** Heights changed; called before that is answered by scrolling. */
+    private readonly onGrown: () => void = () => undefined,
   ) {
     this.#observer.observe(content);
     this.#observer.observe(area);
     area.addEventListener('scroll', this.#scrolled, { passive: true });
-    this.toEnd();
+    for (const kind of BY_HAND) area.addEventListener(kind, this.#taken, { passive: true });
+    if (place === null || place.pinned) this.toEnd();
+    else this.#goTo(place.top_px);
+  }
+
+  get place(): Place {
+    return { pinned: this.#pinned, top_px: this.#lastTop_px };
   }
 
   stop(): void {
     this.#observer.disconnect();
     this.area.removeEventListener('scroll', this.#scrolled);
+    for (const kind of BY_HAND) this.area.removeEventListener(kind, this.#taken);
   }
 
   /** Goes to the newest text and follows it from there. */
   toEnd(): void {
     this.#pin(true);
+    this.#wanted_px = null;
     this.area.scrollTop = this.area.scrollHeight;
     this.#lastTop_px = this.area.scrollTop;
   }
@@ -33,17 +55,32 @@ export class Follower {
   /** Shows an element instead of the newest text. */
   show(element: Element): void {
     this.#pin(false);
+    this.#wanted_px = null;
     this.area.scrollTop += element.getBoundingClientRect().top - this.area.getBoundingClientRect().top;
     this.#lastTop_px = this.area.scrollTop;
   }
 
   #grown(): void {
+    this.onGrown();
     if (this.#pinned) this.toEnd();
+    else if (this.#wanted_px !== null) this.#goTo(this.#wanted_px);
   }
+
+  #goTo(top_px: number): void {
+    this.#pin(false);
+    this.#wanted_px = top_px;
+    this.area.scrollTop = top_px;
+    this.#lastTop_px = top_px;
+  }
+
+  #taken = (): void => {
+    this.#wanted_px = null;
+  };
 
   /** We only ever scroll down, so an upward move away from the end is the reader's. */
   #scrolled = (): void => {
     const { scrollTop, scrollHeight, clientHeight } = this.area;
+    if (this.#wanted_px !== null) return;
     if (scrollHeight - clientHeight - scrollTop <= AT_BOTTOM_PX) this.#pin(true);
     else if (scrollTop < this.#lastTop_px - 1) this.#pin(false);
     this.#lastTop_px = scrollTop;

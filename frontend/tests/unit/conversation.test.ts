@@ -51,17 +51,19 @@ it('takes an answer and what was written on from it as one answer to one questio
   expect(markdown).toContain('text of a1text of a2text of a3');
 });
 
-it('groups the list by day', () => {
+it('groups the list by day, after what is pinned', () => {
   const now = new Date(2026, 10, 20, 12);
-  const row = (id: string, at: Date) => ({ id, title: id, model: null, running: null, updated_at: at.toISOString() });
+  const row = (id: string, at: Date, pinned = false) => ({ id, title: id, model: null, pinned, running: null, updated_at: at.toISOString() });
   const rows = [
     row('now', now),
     row('early', new Date(2026, 10, 20, 0, 1)),
     row('late', new Date(2026, 10, 19, 23, 59)),
     row('week', new Date(2026, 10, 15)),
     row('old', new Date(2025, 1, 1)),
+    row('dear', new Date(2024, 1, 1), true),
   ];
   expect(groupByDay(rows, now).map((group) => [group.name, group.rows.map(({ id }) => id)])).toEqual([
+    ['Pinned', ['dear']],
     ['Today', ['now', 'early']],
     ['Yesterday', ['late']],
     ['Previous 7 days', ['week']],

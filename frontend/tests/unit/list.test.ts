@@ -6,7 +6,7 @@ import { ConversationList } from '../../src/lib/state/list.svelte';
 type Page = { data: ConversationRow[]; next: string | null };
 
 function row(id: string): ConversationRow {
-  return { id, title: id, model: 'm', updated_at: '2026-01-01T00:00:00Z', running: null };
+  return { id, title: id, model: 'm', updated_at: '2026-01-01T00:00:00Z', pinned: false, running: null };
 }
 
 function listed() {

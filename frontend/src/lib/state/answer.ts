@@ -1,5 +1,5 @@
 // Owns what an answer is after an event: a pure function of the answer so far. Knows no network and no clock.
-import type { FailureDetail, ResponseObject, StopProof, Usage, WireEvent } from '../stream/protocol';
+import type { FailureDetail, OutputError, ResponseObject, StopProof, Usage, WireEvent } from '../stream/protocol';
 import type { Refusal } from '../stream/refusal';
 import { withDelta, withItem, type Step } from './steps';
 
@@ -17,6 +17,10 @@ export interface Answer {
   messageId: string | null;
   model: string | null;
   text: string;
+  /** It was asked to be JSON. `judged`: the server has looked at all of it, and found `outputError` or nothing. */
+  json: boolean;
+  judged: boolean;
+  outputError: OutputError | null;
   /** What it did beside its text, and in which order. */
   steps: readonly Step[];
   /** The highest sequence number taken: a replay of it or of anything before it changes nothing. */
@@ -50,6 +54,7 @@ export type AnswerEvent =
   | { kind: 'timed'; ttft_ms: number | null; duration_ms: number | null };
 
 export const NEW_ANSWER: Answer = {
+  ...{ json: false, judged: false, outputError: null },
   ...{ responseId: null, conversationId: null, userMessageId: null, messageId: null, model: null },
   ...{ text: '', steps: [], sequence: 0, accepted: false, queued: false, continued: 0, stop: 'none', end: null, closed: false, refusal: null },
   ...{ usage: null, proof: null, ttft_ms: null, duration_ms: null },
@@ -101,10 +106,14 @@ function reduceWire(answer: Answer, event: WireEvent, at_ms: number | null): Ans
     case 'continued':
       return { ...next, continued: event.attempt };
     case 'ended':
-      return { ...withResponse(next, event.response, endOf(event.response)), closed: true };
+      return { ...withResponse(next, event.response, endOf(event.response)), ...judgement(answer, event.response), closed: true };
     case 'progress':
       return next;
   }
+}
+
+function judgement({ json }: Answer, { output_error }: ResponseObject): Partial<Answer> {
+  return json ? { judged: true, outputError: output_error } : {};
 }
 
 /** Later facts win, absent ones change nothing; the first end that is known stays. */

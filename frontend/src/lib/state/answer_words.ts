@@ -91,7 +91,7 @@ export function isPartial({ end }: Answer): boolean {
 
 /** True when a model can be asked for the rest: there is text, and nothing but its end is missing. */
 export function canGoOn(answer: Answer): boolean {
-  return answer.closed && answer.text !== '' && isPartial(answer) && answer.end?.reason !== 'content_filter';
+  return answer.closed && !answer.json && answer.text !== '' && isPartial(answer) && answer.end?.reason !== 'content_filter';
 }
 
 export interface Card {

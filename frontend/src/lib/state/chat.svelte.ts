@@ -15,16 +15,17 @@ const PATH = /^\/c\/([^/]+)\/?$/;
 
 export class Chat {
   readonly #env = browserEnv(csrfToken);
-  readonly #api = new Api(this.#env);
+  readonly api = new Api(this.#env);
   readonly #tabs = new Tabs();
   readonly #live = new Live(this.#env, siteSocket, {
     onTold: (told) => this.#told(told),
-    onConnected: (again) => again && void this.#lookAgain(),
+    // What happened before was not told: a conversation that was deleted by leaving may just have been listed.
+    onConnected: (again) => (again ? void this.#lookAgain() : this.#refreshSoon()),
     onSignedOut: goToLogin,
   });
   #refreshing: number | null = null;
-  readonly list = new ConversationList(this.#api);
-  readonly search = new Search(this.#api);
+  readonly list = new ConversationList(this.api);
+  readonly search = new Search(this.api);
   readonly removals = new Removals(this.#env.clock, { onDelete: ({ id }) => void this.#delete(id) });
   /** Conversations opened so far; an answer goes on being read while another one is shown. */
   readonly #open = new Map<string, Conversation>();
@@ -48,7 +49,7 @@ export class Chat {
     document.addEventListener('visibilitychange', () => !document.hidden && this.#seen());
     this.#tabs.listen((id) => this.#live.isOpen || this.#changedElsewhere(id));
     this.refreshList();
-    void this.#api.models().then(
+    void this.api.models().then(
       ({ data }) => (this.models = data),
       () => undefined,
     );
@@ -125,7 +126,7 @@ export class Chat {
       onCreated: (made: Conversation) => this.#created(made),
       onChanged: (changed: Conversation, ended: boolean) => this.#changed(changed, ended),
     };
-    const conversation = new Conversation(this.#env, this.#api, hooks, id);
+    const conversation = new Conversation(this.#env, this.api, hooks, id);
     conversation.model = this.model;
     return conversation;
   }

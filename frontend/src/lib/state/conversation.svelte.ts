@@ -1,6 +1,7 @@
 // Owns one open conversation: loading it, sending, asking again, stopping. The list of all is not here.
 import { ApiError, type Api, type StoredConversation } from '../api';
 import { goToLogin } from '../boot';
+import type { Place } from '../scroll';
 import type { Env } from '../stream/env';
 import { NEW_ANSWER, type Answer } from './answer';
 import { dropDraft, keepDraft, readDraft } from './drafts';
@@ -16,6 +17,8 @@ export interface ConversationHooks {
 export class Conversation {
   id: string | null = $state(null);
   root = $state.raw(newRoot());
+  /** Where in the log somebody was when another one was opened. */
+  place: Place | null = null;
   loading: 'no' | 'yes' | 'failed' | 'missing' = $state('no');
   model: string | null = $state(null);
   options: Options = $state.raw(readOptions(null));
@@ -125,15 +128,17 @@ export class Conversation {
   }
 
   async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
-    const run = new Run(this.env, NEW_ANSWER);
+    const asked = asBody(this.options, body.continues === undefined);
+    const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked });
     const turn = user.add(new Turn(user, 'assistant', '', run));
+    turn.askedHere = true;
     const draftOf = this.id;
     keepDraft(draftOf, body.text ?? '');
     if (this.id === null && !(await this.#create(run))) return;
     const target = {
       kind: 'post' as const,
       url: `/api/conversations/${this.id}/messages`,
-      body: { ...body, ...asBody(this.options), model: this.model },
+      body: { ...body, ...asked, model: this.model },
       key: crypto.randomUUID(),
     };
     run.start(target, {

@@ -66,6 +66,11 @@ export class ConversationList {
     await this.api.renameConversation(id, title);
   }
 
+  async pin(id: string, pinned: boolean): Promise<void> {
+    this.rows = this.rows.map((row) => (row.id === id ? { ...row, pinned } : row));
+    await this.api.pinConversation(id, pinned).finally(() => this.refresh());
+  }
+
   /** Gone at once; back in its place if the server did not delete it. */
   async remove(id: string): Promise<void> {
     const before = this.rows;
@@ -81,10 +86,12 @@ export class ConversationList {
   }
 }
 
+/** Pinned ones, then by day. */
 export function groupByDay(rows: ConversationRow[], now: Date): Group[] {
   const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
   const day_ms = 86_400_000;
   const limits: [string, number][] = [
+    [words.pinned, Infinity],
     [words.today, today],
     [words.yesterday, today - day_ms],
     [words.lastWeek, today - 7 * day_ms],
@@ -93,7 +100,7 @@ export function groupByDay(rows: ConversationRow[], now: Date): Group[] {
   const groups = limits.map(([name]): Group => ({ name, rows: [] }));
   for (const row of rows) {
     const at_ms = Date.parse(row.updated_at) || 0;
-    groups[limits.findIndex(([, from]) => at_ms >= from)]!.rows.push(row);
+    groups[row.pinned ? 0 : limits.findIndex(([, from]) => at_ms >= from)]!.rows.push(row);
   }
   return groups.filter((group) => group.rows.length > 0);
 }

@@ -5,9 +5,12 @@ export interface Options {
   max_tokens: number | null;
   /** Function definitions as JSON, as they were typed. */
   tools: string;
+  /** The answer shall be JSON, of `schema` if there is one (as it was typed). */
+  json: boolean;
+  schema: string;
 }
 
-export const NO_OPTIONS: Options = { temperature: null, max_tokens: null, tools: '' };
+export const NO_OPTIONS: Options = { temperature: null, max_tokens: null, tools: '', json: false, schema: '' };
 const PREFIX = 'options:';
 const NEW = 'new';
 
@@ -39,12 +42,30 @@ export function parseTools(text: string): unknown[] | null {
   }
 }
 
-/** What goes into a message's body. */
-export function asBody({ temperature, max_tokens, tools }: Options): object {
-  const parsed = parseTools(tools) ?? [];
+/** The typed schema, {} where none was; null where it is no JSON object. */
+export function parseSchema(text: string): object | null {
+  if (text.trim() === '') return {};
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What goes into a message's body. The rest of a cut answer is text (`mayBeJson` is false): a grammar would begin anew. */
+export function asBody({ temperature, max_tokens, tools, json, schema }: Options, mayBeJson = true): object {
+  const isJson = json && mayBeJson;
+  const parsed = isJson ? [] : (parseTools(tools) ?? []);
   return {
     ...(temperature === null ? {} : { temperature }),
     ...(max_tokens === null ? {} : { max_tokens }),
     ...(parsed.length === 0 ? {} : { tools: parsed }),
+    ...(isJson ? { response_format: formatOf(parseSchema(schema) ?? {}) } : {}),
   };
+}
+
+function formatOf(schema: object): object {
+  if (Object.keys(schema).length === 0) return { type: 'json_object' };
+  return { type: 'json_schema', json_schema: { name: 'answer', schema } };
 }

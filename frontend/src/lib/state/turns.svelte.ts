@@ -2,7 +2,7 @@
 import type { StoredMessage, StoredResponse } from '../api';
 import type { Env } from '../stream/env';
 import { readOutput } from '../stream/items';
-import { readResponse, sequenceOfEventId } from '../stream/protocol';
+import { readOutputError, readResponse, sequenceOfEventId } from '../stream/protocol';
 import { NEW_ANSWER, reduce, type Answer } from './answer';
 import { Run } from './run.svelte';
 import type { Step } from './steps';
@@ -15,6 +15,8 @@ export class Turn {
   id: string | null = $state(null);
   children: Turn[] = $state.raw([]);
   chosen = $state(0);
+  /** Of an answer: it was asked for while this page was open. */
+  askedHere = false;
 
   constructor(
     readonly parent: Turn | null,
@@ -85,7 +87,9 @@ export function treeOf(messages: StoredMessage[], env: Env): Turn {
 export function storedAnswer({ id, text, response }: StoredMessage, now_ms: number): Answer {
   const base: Answer = { ...NEW_ANSWER, messageId: id, text, accepted: true };
   if (!response) return { ...base, closed: true, end: { state: 'completed', reason: '', finishReason: null, error: null } };
-  const known = { ...base, sequence: sequenceOfEventId(response.last_event_id), queued: response.state === 'queued' };
+  const json = response.json_answer ?? null;
+  const judgement = { json: json !== null, judged: json?.judged ?? false, outputError: readOutputError(json?.error) };
+  const known = { ...base, ...judgement, sequence: sequenceOfEventId(response.last_event_id), queued: response.state === 'queued' };
   const answer = reduce({ ...known, steps: storedSteps(response, now_ms) }, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
   return { ...answer, closed: isEnded(response) };
 }

@@ -21,6 +21,11 @@ export interface FailureDetail {
   message: string;
 }
 
+/** What is wrong with an answer that was to be JSON; `path` is a JSON pointer. */
+export interface OutputError extends FailureDetail {
+  path: string;
+}
+
 /** The fields of the `response` object that the page uses. */
 export interface ResponseObject {
   id: string;
@@ -33,6 +38,7 @@ export interface ResponseObject {
   end_reason: string | null;
   finish_reason: string | null;
   error: FailureDetail | null;
+  output_error: OutputError | null;
   usage: Usage | null;
   stop: StopProof | null;
   ttft_ms: number | null;
@@ -112,11 +118,17 @@ export function readResponse(body: Json): ResponseObject {
     end_reason: text(body.end_reason),
     finish_reason: text(body.finish_reason),
     error: error && { code: text(error.code) ?? '', message: text(error.message) ?? '' },
+    output_error: readOutputError(body.output_error),
     usage: readUsage(body.usage),
     stop: readStop(body.stop),
     ttft_ms: number(body.ttft_ms),
     duration_ms: number(body.duration_ms),
   };
+}
+
+export function readOutputError(value: unknown): OutputError | null {
+  const body = object(value);
+  return body && { code: text(body.code) ?? '', message: text(body.message) ?? '', path: text(body.path) ?? '' };
 }
 
 export function readUsage(value: unknown): Usage | null {
