@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from streaming.models import ApiKey
+from streaming.models import ApiKey, AuditEntry
 
 from . import access
 
@@ -31,11 +31,26 @@ def issue(user: User, name: str, lifetime: timedelta | None, scopes: Collection[
         User.objects.select_for_update().get(pk=user.pk)  # two at once are counted one after the other
         if access.working_keys(user).count() >= LIVE_KEYS_MAX:
             raise TooManyKeys
-        return access.new_key(user, name, lifetime, scopes)
+        made = access.new_key(user, name, lifetime, scopes)
+        _note(user, "added", made[0])
+        return made
 
 
 def revoke(user: User, key_id: str) -> None:
     """From the next request on it is refused. Raises ApiKey.DoesNotExist alike for another's and for an unknown one."""
     if not ID_FORMAT.fullmatch(key_id):
         raise ApiKey.DoesNotExist
-    access.revoke_keys([ApiKey.objects.get(user=user, pk=int(key_id)).pk])
+    key = ApiKey.objects.get(user=user, pk=int(key_id))
+    if access.revoke_keys([key.pk]):
+        _note(user, "revoked", key)
+
+
+def _note(user: User, action: str, key: ApiKey) -> None:
+    AuditEntry.objects.create(
+        actor_id=user.pk,
+        actor=user.get_username(),
+        action=action,
+        target_kind="apikey",
+        target_id=str(key.pk),
+        detail={"name": str(key), "scopes": key.scopes},
+    )

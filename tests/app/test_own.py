@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from streaming.models import ApiKey, Response
+from streaming.models import ApiKey, AuditEntry, Response
 from streaming.models.access import SCOPES
 from streaming.store import access, own_keys, own_usage, usage
 
@@ -32,6 +32,15 @@ def test_a_key_is_shown_once_works_and_is_stored_as_its_hash(page1, u1):
     ever = make(page1, name="for ever", scopes=["models:read"]).json()
     assert (ever["expires_at"], ever["scopes"]) == (None, ["models:read"])
     assert row["scopes"] == list(SCOPES)
+
+
+def test_what_a_person_does_with_keys_is_in_the_audit_log_once(page1, u1):
+    made = make(page1, name="laptop").json()
+    page1.delete(f"/api/me/keys/{made['id']}")
+    page1.delete(f"/api/me/keys/{made['id']}")
+    entries = AuditEntry.objects.filter(target_kind="apikey", target_id=str(made["id"])).order_by("id")
+    assert [(entry.actor, entry.action) for entry in entries] == [("u1", "added"), ("u1", "revoked")]
+    assert made["key"] not in str([entry.detail for entry in entries])
 
 
 def test_a_key_is_revoked_by_its_owner_only(page1, page2):
