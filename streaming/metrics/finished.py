@@ -76,6 +76,12 @@ def note(finished: Finished) -> None:
         logger.info("response ended", extra={"fields": _fields(finished)})
 
 
+def expect(engine: str) -> None:
+    """Begin an engine's aborts at 0: of a series that begins at 1 Prometheus sees no rise."""
+    for proven in ("yes", "no"):
+        ABORTS.labels(bounded("engine", engine), proven)
+
+
 def _count(finished: Finished) -> None:
     model = bounded("model", finished.model)
     RESPONSES.labels(model, finished.purpose, finished.end_state, finished.end_reason).inc()

@@ -9,7 +9,7 @@ from django.db import DatabaseError
 
 from streaming.engine.registry import bundle_for, close_engines
 from streaming.engine.tokenizer import TokenizerError
-from streaming.metrics import registry
+from streaming.metrics import finished, registry
 from streaming.protocol.liveness import Judge
 from streaming.store import threads
 
@@ -46,6 +46,8 @@ async def metrics() -> bytes:
     """What this process counts and sees, as Prometheus reads it. Waits for no engine and no database."""
     owner = current()
     owner.observer.look_soon()
+    for seat in owner.pool.seats:
+        finished.expect(seat.row.name)
     return registry.text_of(Gauges(owner)) + await asyncio.to_thread(registry.text)
 
 

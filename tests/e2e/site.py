@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,7 +63,7 @@ class Site:
     def start(self) -> None:
         """Start the web process and wait until it listens."""
         self.web = self._process("serve", "--port", str(self.port), log="web.log")
-        self.port = int(self.web.line_with("listening on").rsplit(":", 1)[1].rstrip("/"))
+        self.port = int(re.search(r"http://[^\s\"]*:(\d+)", self.web.line_with("listening on"))[1])
 
     def start_engine(self) -> None:
         """Start the llama.cpp worker with the demo model and register it."""
