@@ -11,7 +11,7 @@ from deploy.setup.supervisor import Command, Supervisor
 
 # What the web process and the tasks still need while they drain.
 STOPPED_LAST = {"valkey", "engine"}
-DRAIN_S = "4"
+DRAIN_S = "2"
 
 
 def run() -> int:

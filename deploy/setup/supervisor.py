@@ -22,7 +22,7 @@ from deploy.setup.child import STOP_SIGNALS, Child, kill_group
 from deploy.setup.console import SetupError
 
 NEXT_WAVE_S = 5.0
-STOP_S = 10.0
+STOP_S = 8.0
 REPORT_S = 0.7
 LOOK_EVERY_S = 0.05
 PLAIN = "plain"

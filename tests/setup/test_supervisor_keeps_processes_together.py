@@ -119,7 +119,7 @@ def test_children_that_all_ignore_sigterm_are_gone_in_time_with_their_own_childr
     running.process.send_signal(signal.SIGINT)
     output, code, took_s = running.end()
     assert code == 130
-    assert "one did not stop within 10 s: killed" in output
+    assert "one did not stop within 8 s: killed" in output
     assert took_s < STOP_WITHIN_S
     assert running.left_over() == []
 
