@@ -14,8 +14,8 @@ const BY_HAND = ['wheel', 'touchmove', 'pointerdown', 'keydown'] as const;
 export class Follower {
   #pinned = true;
   #lastTop_px = 0;
-  /** Gone back to while the content comes to its height. */
-  #wanted_px: number | null = null;
+  /** How far down to be while the content comes to its height, or is drawn anew; null where that is not there. */
+  #wanted_px: (() => number | null) | null = null;
   readonly #observer = new ResizeObserver(() => this.#grown());
 
   constructor(
@@ -31,7 +31,7 @@ export class Follower {
     area.addEventListener('scroll', this.#scrolled, { passive: true });
     for (const kind of BY_HAND) area.addEventListener(kind, this.#taken, { passive: true });
     if (place === null || place.pinned) this.toEnd();
-    else this.#goTo(place.top_px);
+    else this.#goTo(() => place.top_px);
   }
 
   get place(): Place {
@@ -52,12 +52,13 @@ export class Follower {
     this.#lastTop_px = this.area.scrollTop;
   }
 
-  /** Shows an element instead of the newest text. */
-  show(element: Element): void {
-    this.#pin(false);
-    this.#wanted_px = null;
-    this.area.scrollTop += element.getBoundingClientRect().top - this.area.getBoundingClientRect().top;
-    this.#lastTop_px = this.area.scrollTop;
+  /** Shows an element instead of the newest text, until somebody scrolls. */
+  show(find: () => Element | null): void {
+    this.#goTo(() => {
+      const element = find();
+      if (element === null) return null;
+      return this.area.scrollTop + element.getBoundingClientRect().top - this.area.getBoundingClientRect().top;
+    });
   }
 
   #grown(): void {
@@ -66,11 +67,13 @@ export class Follower {
     else if (this.#wanted_px !== null) this.#goTo(this.#wanted_px);
   }
 
-  #goTo(top_px: number): void {
+  #goTo(wanted_px: () => number | null): void {
     this.#pin(false);
-    this.#wanted_px = top_px;
+    this.#wanted_px = wanted_px;
+    const top_px = wanted_px();
+    if (top_px === null) return;
     this.area.scrollTop = top_px;
-    this.#lastTop_px = top_px;
+    this.#lastTop_px = this.area.scrollTop;
   }
 
   #taken = (): void => {
