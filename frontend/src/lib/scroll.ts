@@ -16,15 +16,13 @@ export class Follower {
   #lastTop_px = 0;
   /** How far down to be while the content comes to its height, or is drawn anew; null where that is not there. */
   #wanted_px: (() => number | null) | null = null;
-  readonly #observer = new ResizeObserver(() => this.#grown());
+  readonly #observer = new ResizeObserver(() => this.grown());
 
   constructor(
     private readonly area: HTMLElement,
     content: HTMLElement,
     private readonly onChange: (pinned: boolean) => void,
     place: Place | null = null,
-    /** Heights changed; called before that is answered by scrolling. */
-    private readonly onGrown: () => void = () => undefined,
   ) {
     this.#observer.observe(content);
     this.#observer.observe(area);
@@ -61,8 +59,8 @@ export class Follower {
     });
   }
 
-  #grown(): void {
-    this.onGrown();
+  /** Heights changed: what was in sight shall stay so. */
+  grown(): void {
     if (this.#pinned) this.toEnd();
     else if (this.#wanted_px !== null) this.#goTo(this.#wanted_px);
   }
