@@ -37,8 +37,10 @@ class ChatPage:
         return self
 
     def reload(self) -> None:
+        asked = self.questions.count()
         self.page.reload()
         expect(self.composer).to_be_visible()
+        expect(self.questions).to_have_count(asked)
 
     def second_tab(self, path: str | None = None) -> "ChatPage":
         """Another tab of the same browser, at the same address if no other is given."""

@@ -47,6 +47,7 @@ def test_a_question_goes_to_the_top_and_a_place_is_kept_while_another_conversati
 
 #: Run in the site: the conversation gets a hundred more questions and answers, each below the last.
 MANY = """
+from django.utils import timezone
 from streaming.models import Conversation, Message, Response
 thread = Conversation.objects.get(id={id!r})
 last = thread.messages.order_by("-id").first()
@@ -56,6 +57,7 @@ for number in range(100):
     Response.objects.create(
         user=thread.user, conversation=thread, message=last, purpose="chat", dialect="openai-responses", model="m",
         state="ended", end_state="completed", end_reason="stop", finish_reason="stop",
+        ended_at=timezone.now(),
         output_text="A **bold** answer.\\n\\n```python\\nprint(1)\\n```\\n\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n" * 3,
     )
 """
