@@ -46,9 +46,12 @@ def of(response_id: str) -> dict[str, int]:
 
 
 def fold(response_ids: Iterable[str]) -> None:
-    """Count what was delivered elsewhere into rows that have ended, and forget who read them."""
+    """Count what was delivered elsewhere into rows that have ended, and forget who read them.
+
+    One that was only released is somebody else's now, and goes on for those readers.
+    """
     with transaction.atomic():
-        present = ReaderPresence.objects.filter(response_id__in=list(response_ids))
+        present = ReaderPresence.objects.filter(response_id__in=list(response_ids), response__end_state__isnull=False)
         taken = present.values_list("delivered_tokens", "response_id")
         responses.raise_delivered([Delivered(tokens, None, response_id) for tokens, response_id in taken])
         present.delete()

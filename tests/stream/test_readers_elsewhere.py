@@ -65,6 +65,16 @@ async def test_a_reader_elsewhere_keeps_an_answer_that_lost_its_own(pair):
     assert engine_for(await threads.run(lambda: row.engine)).running.total() == 0
 
 
+async def test_a_reader_elsewhere_of_an_answer_that_is_released_still_counts_for_who_takes_it_over(pair):
+    bench, elsewhere, _ = pair
+    response, _ = await bench.ask("go", policy="grace=30")
+    follow = follower(elsewhere, response)
+    await noted(response, 1)
+    await bench.owner.drain(0)
+    assert await threads.run(lambda: list(_readers(response))) == [1]
+    follow.close()
+
+
 async def test_a_reader_who_comes_elsewhere_between_two_looks_is_seen_before_the_answer_is_abandoned(pair):
     bench, elsewhere, _ = pair
     response, tail = await bench.ask("go", policy="grace=0.2")
