@@ -184,13 +184,14 @@ def redeem_login_token(plaintext: str) -> User | None:
     if not TOKEN_FORMAT.fullmatch(plaintext):
         return None
     now = timezone.now()
-    digest = _sha256(plaintext)
-    # Compare and set in one statement: of two requests at once, one changes the row.
-    people = Q(user__is_active=True, user__service_account__isnull=True)
-    fresh = LoginToken.objects.filter(people, sha256=digest, used_at__isnull=True, expires_at__gt=now)
-    if not fresh.update(used_at=now):
+    people = LoginToken.objects.filter(user__is_active=True, user__service_account__isnull=True)
+    token = people.select_related("user").filter(sha256=_sha256(plaintext)).first()
+    if token is None:
         return None
-    return LoginToken.objects.select_related("user").get(sha256=digest).user
+    # Compare and set in one statement and over this row's own columns: whoever waited for the row has them read anew,
+    # while PostgreSQL answers a join from before the wait, to both.
+    fresh = LoginToken.objects.filter(pk=token.pk, used_at__isnull=True, expires_at__gt=now)
+    return token.user if fresh.update(used_at=now) else None
 
 
 def _sha256(plaintext: str) -> str:

@@ -48,18 +48,21 @@ def test_a_question_goes_to_the_top_and_a_place_is_kept_while_another_conversati
 #: Run in the site: the conversation gets a hundred more questions and answers, each below the last.
 MANY = """
 from django.utils import timezone
-from streaming.models import Conversation, Message, Response
+from streaming.models import Conversation, Message, Response, ResponseEvent
+TEXT = "A **bold** answer.\\n\\n```python\\nprint(1)\\n```\\n\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n" * 3
 thread = Conversation.objects.get(id={id!r})
 last = thread.messages.order_by("-id").first()
 for number in range(100):
     asked = Message.objects.create(conversation=thread, parent=last, role="user", text=f"question {{number}}")
     last = Message.objects.create(conversation=thread, parent=asked, role="assistant")
-    Response.objects.create(
+    response = Response.objects.create(
         user=thread.user, conversation=thread, message=last, purpose="chat", dialect="openai-responses", model="m",
         state="ended", end_state="completed", end_reason="stop", finish_reason="stop",
-        ended_at=timezone.now(),
-        output_text="A **bold** answer.\\n\\n```python\\nprint(1)\\n```\\n\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n" * 3,
+        ended_at=timezone.now(), last_seq=2, output_text=TEXT,
     )
+    log = {{"text": {{"text": TEXT}}, "ended": {{"end_state": "completed"}}}}
+    for seq, (kind, payload) in enumerate(log.items(), 1):
+        ResponseEvent.objects.create(response=response, seq=seq, epoch=1, kind=kind, payload=payload)
 """
 
 
