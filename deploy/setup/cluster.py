@@ -73,7 +73,8 @@ def announce(address: ports.Address, engine_ports: list[int], env: Mapping[str, 
 
     def waiting(supervisor: Supervisor) -> None:
         engines = tuple(f"http://127.0.0.1:{port}" for port in engine_ports)
-        supervisor.say(f"Commands for it: DATABASE_URL='{env['DATABASE_URL']}' .venv/bin/python manage.py …")
+        told = " ".join(f"{name}={_word(env[name])}" for name in ("DATA_DIR", "DATABASE_URL"))
+        supervisor.say(f"Commands for it: {told} .venv/bin/python manage.py …")
         ready.wait_until_ready(ready.Site(engines, address.url), supervisor.say)
         supervisor.say(f"Ready: {address.url}{ready.login_path(dict(env))}", plain=True)
 

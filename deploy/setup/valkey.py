@@ -41,6 +41,7 @@ def configuration(folder: Path, port: int) -> str:
             f'dir "{_quoted(folder)}"',
             'save ""',
             "appendonly no",
+            "loglevel warning",
             "maxmemory 256mb",
             "maxmemory-policy noeviction",
             "",

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -47,7 +48,7 @@ class Run:
         self.login = f"{self.url}/login/{token}"
         for line in self.output:
             if "Commands for it: " in line:
-                self.env["DATABASE_URL"] = line.split("'")[1]
+                self.env |= dict(word.partition("=")[::2] for word in shlex.split(line) if "=" in word)
         self.family = psutil.Process(self.process.pid).children(recursive=True)
 
     def manage(self, *args):
