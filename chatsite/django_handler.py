@@ -11,6 +11,15 @@ from chatsite.handover import Receive, Scope, Send
 from chatsite.middleware import API_PREFIX, HEALTH, METRICS
 
 SHORT_WAY = (API_PREFIX, HEALTH, METRICS)
+#: The one path that takes files, and what a form has around its file.
+UPLOAD = f"{API_PREFIX}files"
+FORM_BYTES = 64 * 1024
+
+
+def max_body_bytes(path: str) -> int:
+    """How long the body of a request may be."""
+    limit: int = settings.MAX_BODY_BYTES
+    return max(limit, settings.BATCH_FILE_BYTES + FORM_BYTES) if path == UPLOAD else limit
 
 
 class DjangoHandler(ASGIHandler):
@@ -26,18 +35,18 @@ class DjangoHandler(ASGIHandler):
         if not scope["path"].startswith(SHORT_WAY):
             await super().__call__(scope, receive, send)
             return
-        body = await self._body(receive)
+        body = await self._body(receive, max_body_bytes(scope["path"]))
         set_script_prefix(get_script_prefix(scope))
         request, refusal = self.create_request(scope, body)
         response: Any = refusal if request is None else await self.run_get_response(request)
         await self.send_response(response, send)
 
     @staticmethod
-    async def _body(receive: Receive) -> BytesIO:
+    async def _body(receive: Receive, limit_bytes: int) -> BytesIO:
         """In memory, and no more of it than what is known to be too much. Our own server has bounded it before."""
         body = BytesIO()
         more_body = True
-        while more_body and body.tell() <= settings.MAX_BODY_BYTES:
+        while more_body and body.tell() <= limit_bytes:
             message = await receive()
             body.write(message.get("body", b""))
             more_body = message.get("more_body", False)

@@ -233,6 +233,11 @@ if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
 ADMIN_SHOWS_TEXT = env_flag("ADMIN_SHOWS_TEXT", False)
 MAX_BODY_BYTES = int(env_float("MAX_BODY_BYTES", 2 * 1024 * 1024))
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+# Files for batches, and what batches write: of one, of one user, and for how long.
+BATCH_FILE_BYTES = env_count("BATCH_FILE_BYTES", 16 * 1024 * 1024, most=2**30)
+BATCH_FILE_LINES = env_count("BATCH_FILE_LINES", 10_000, most=1_000_000)
+FILES_BYTES_PER_USER = env_count("FILES_BYTES_PER_USER", 256 * 1024 * 1024, most=2**50)
+FILE_TTL_DAYS = env_float("FILE_TTL_DAYS", 30, most=DAYS_MAX)
 
 # The life of a stream; units are in the names.
 EARLY_HEADERS_S = env_float("EARLY_HEADERS_S", 2)

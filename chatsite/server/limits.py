@@ -13,6 +13,9 @@ class Limits:
     """What one connection may cost. Every time is measured by a monotonic clock."""
 
     max_body_bytes: int = 2 * 1024 * 1024
+    # The one path that takes longer bodies, those of files; they wait on disk for their end.
+    upload_path: str = ""
+    max_upload_bytes: int = 2 * 1024 * 1024
     # From the first byte we could expect to the last header; from there to the last byte of the body.
     headers_timeout_s: float = 20.0
     body_timeout_s: float = 60.0
@@ -31,6 +34,11 @@ class Limits:
     handshake_s: float = 10.0
     ping_s: float = 20.0
     pong_s: float = 30.0
+
+    def body_bytes(self, target: bytes) -> int:
+        """How long the body of a request may be, by what its first line asks for."""
+        is_upload = self.upload_path and target.partition(b"?")[0] == self.upload_path.encode()
+        return self.max_upload_bytes if is_upload else self.max_body_bytes
 
     @property
     def user_timeout_ms(self) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from io import BytesIO
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from daphne.http_protocol import WebRequest
@@ -32,7 +33,7 @@ class Request(Backpressure, WebRequest):
 
     channel: Channel
     server: "Server"
-    content: BytesIO
+    content: BytesIO | SpooledTemporaryFile[bytes]
     path: bytes | None
     responseHeaders: Headers
 
@@ -46,12 +47,15 @@ class Request(Backpressure, WebRequest):
     # The request's body
 
     def gotLength(self, length: int | None) -> None:
-        # Bounded by the cap, so memory will do; Twisted would use a file on disk.
+        # Bounded by the cap, so memory will do; Twisted would use a file on disk, as we do for uploads.
         self.content = BytesIO()
+        if self.channel.max_body_bytes > self.channel.limits.max_body_bytes:
+            # Twisted closes it with the request.
+            self.content = SpooledTemporaryFile(max_size=self.channel.limits.max_body_bytes)  # noqa: SIM115
 
     def handleContentChunk(self, data: bytes) -> None:
         self._body_bytes += len(data)
-        if self._body_bytes > self.channel.limits.max_body_bytes:
+        if self._body_bytes > self.channel.max_body_bytes:
             self.content = BytesIO()
             self.channel.refuse_body(f"at least {self._body_bytes}")
         else:

@@ -7,7 +7,9 @@ from streaming.protocol.dialects.anthropic_errors import failure
 
 from .anthropic_messages import PREFIX
 from .errors import error_body
+from .openapi_batch_examples import DOWNLOADS, STATUSES
 from .openapi_examples import BODIES, STREAMS, VERSION
+from .refusals import ASKING
 from .validation import StrictAPI
 
 #: What each status is about, and a message and a code as an example.
@@ -36,6 +38,7 @@ ALWAYS = (400, 401, 403, 405, 500, 503)
 STARTS = (404, 409, 413, 415, 422, 429, 502, 504)
 NAMES = (404, 409)
 FOLLOWS = (429, 502, 504)
+MORE = {("post", "/v1/messages/count_tokens"): (404, 413, 415, 429), **STATUSES}
 RETRY_AFTER = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}
 EVENTS = "text/event-stream"
 
@@ -75,7 +78,9 @@ class DocumentedAPI(StrictAPI):
     def get_openapi_schema(self, **options: Any) -> Any:
         """The document that django-ninja makes, completed."""
         document = super().get_openapi_schema(**options)
-        document["info"]["description"] = "OpenAI chat completions and responses, Anthropic messages. See docs/api.md."
+        document["info"]["description"] = (
+            "OpenAI chat completions, responses, files and batches, Anthropic messages. See docs/api.md."
+        )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas |= {"Error": ERROR_SCHEMA, "AnthropicError": THEIR_ERROR_SCHEMA}
         for path, operations in document["paths"].items():
@@ -86,19 +91,22 @@ class DocumentedAPI(StrictAPI):
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     request, whole = BODIES[method, path]
-    starts = "requestBody" in operation and not path.endswith("count_tokens")
+    starts = method == "post" and path in ASKING
     if request is not None:
-        operation["requestBody"]["content"]["application/json"]["example"] = request
+        [body] = operation["requestBody"]["content"].values()
+        body["example"] = request
     content: dict[str, Any] = {}
     if whole is not None:
         content["application/json"] = {"schema": {"type": "object"}, "example": whole}
     if (method, path) in STREAMS:
         # To some validators the content is the whole stream, to others each event of it.
         content[EVENTS] = {"schema": {}, "example": STREAMS[method, path]}
+    if (method, path) in DOWNLOADS:
+        content["application/octet-stream"] = {"schema": {"type": "string"}, "example": DOWNLOADS[method, path]}
     operation["responses"][200] = {"description": "OK", "content": content}
     follows = (method, path) in STREAMS
     statuses = {*ALWAYS, *(STARTS if starts else ()), *(NAMES if "{" in path else ()), *(FOLLOWS if follows else ())}
-    statuses |= {404, 413, 415, 429} if path.endswith("count_tokens") else set()
+    statuses.update(MORE.get((method, path), ()))
     for status in sorted(statuses):
         _add_error(operation, status, path.startswith(PREFIX))
     operation["parameters"] += _headers(path, starts, follows)

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from . import openapi_batch_examples
+from .openapi_batch_examples import CREATED_S
+
 ID = "resp_01JX0000000000000000000000"
 MODEL = "scripted"
 VERSION = "2023-06-01"
-CREATED_S = 1_795_982_706
 
 _USAGE = {
     "prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17, "prompt_tokens_details": {"cached_tokens": 0},
@@ -57,6 +59,7 @@ BODIES: dict[tuple[str, str], tuple[dict[str, Any] | None, dict[str, Any] | None
     ("post", "/v1/responses/cancel"): (None, _CANCELLED),
     ("post", "/v1/messages"): ({"model": MODEL, "max_tokens": 64, "messages": _TURNS}, _MESSAGE),
     ("post", "/v1/messages/count_tokens"): ({"model": MODEL, "messages": _TURNS}, {"input_tokens": 12}),
+    **openapi_batch_examples.BODIES,
 }  # fmt: skip
 
 _CHUNKS = f"""id: {ID}:1.2

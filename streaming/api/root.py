@@ -6,6 +6,7 @@ from . import (
     conversations,
     created_responses,
     diagnostics,
+    files,
     me,
     messages,
     own,
@@ -27,6 +28,7 @@ v1.add_router("", chat_completions.router)
 v1.add_router("", responses.v1_router)
 v1.add_router("", created_responses.router)
 v1.add_router("", anthropic_messages.router)
+v1.add_router("", files.router)
 v1.add_router("", diagnostics.router)
 
 # Routers with a session.

@@ -12,6 +12,7 @@ from .quota import Quota, QuotaSettlement, QuotaUse
 from .response import Response, ResponseEvent
 from .response_input import ResponseInput
 from .share import Share
+from .stored_file import FilePiece, StoredFile
 from .usage import DailyUsage
 from .webhook import WebhookDelivery, WebhookEndpoint
 
@@ -23,6 +24,7 @@ __all__ = [
     "DailyUsage",
     "Engine",
     "EngineReading",
+    "FilePiece",
     "Invitation",
     "LedgerCheck",
     "LoginToken",
@@ -37,6 +39,7 @@ __all__ = [
     "ResponseInput",
     "ServiceAccount",
     "Share",
+    "StoredFile",
     "WebProcess",
     "WebhookDelivery",
     "WebhookEndpoint",

@@ -43,3 +43,13 @@ def conversation_id() -> str:
 def message_id() -> str:
     """A new message id."""
     return f"msg_{_ulids.generate()}"
+
+
+def file_id() -> str:
+    """A new file id, as OpenAI's clients know them."""
+    return f"file-{_ulids.generate()}"
+
+
+def batch_id() -> str:
+    """A new batch id."""
+    return f"batch_{_ulids.generate()}"

@@ -7,13 +7,14 @@ from django.conf import settings
 from django.utils import timezone
 
 from streaming.models import Conversation
-from streaming.store import erasure
+from streaming.store import erasure, files
 from streaming.store.expiry import expire_logs
 
 from .ticks import tick
 
 #: Below every limit of a task's time.
 RUN_S = 120.0
+FILES_AT_ONCE = 4
 
 
 @tick("streaming.erase_unstored", every_s=15)
@@ -32,6 +33,7 @@ def erase_unstored() -> int:
 @tick("streaming.expire", every_s=3600)
 def expire() -> int:
     """Logs go after LOG_TTL_DAYS, conversations after CONVERSATION_TTL_DAYS without a change; 0 keeps them for ever.
+    Files go at the time that stands in their rows.
 
     What is left when the time of one run is over has its turn at the next.
     """
@@ -40,6 +42,8 @@ def expire() -> int:
         older_than = now - timedelta(days=days)
         while days > 0 and time.monotonic() < until and (count := expire_some(older_than)):
             gone += count
+    while time.monotonic() < until and (count := files.remove(files.due(now, FILES_AT_ONCE))):
+        gone += count
     erasure.forget_on_disk()
     return gone
 

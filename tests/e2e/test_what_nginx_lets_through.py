@@ -171,7 +171,9 @@ def test_the_limits_of_nginx_and_of_the_site_are_the_same(settings):
     text = setup.CONFIGURATION.read_text()
     timeout_s = int(re.search(r"proxy_read_timeout (\d+)s", text)[1])
     assert timeout_s > settings.TOTAL_TIMEOUT_S
-    assert int(re.search(r"client_max_body_size (\d+)m", text)[1]) * 2**20 == settings.MAX_BODY_BYTES
+    body, upload = (int(size) * 2**20 for size in re.findall(r"client_max_body_size (\d+)m", text))
+    assert body == settings.MAX_BODY_BYTES
+    assert 0 < upload - settings.BATCH_FILE_BYTES <= 2**20
     assert int(re.search(r"send_timeout (\d+)s", text)[1]) == settings.STUCK_READER_S
     connections = int(re.search(r"worker_connections (\d+)", text)[1])
     assert connections >= 2 * 3 * settings.MAX_STREAMS

@@ -80,6 +80,21 @@ def test_a_body_of_exactly_the_cap_is_accepted(launch):
     assert b"10 bytes" in read_until(sock, b"bytes")
 
 
+def test_only_the_path_of_uploads_takes_longer_bodies_and_those_have_a_cap_too(launch):
+    server = launch(max_body_bytes=10, upload_path="/api/echo", max_upload_bytes=MEBIBYTE)
+    for send in (with_length(MEBIBYTE) + b"x" * MEBIBYTE, CHUNKED + chunks(MEBIBYTE)):
+        sock = server.connect()
+        sock.sendall(send)
+        assert b"1048576 bytes" in read_until(sock, b"bytes")
+    for send in (with_length(MEBIBYTE + 1), CHUNKED + chunks(2 * MEBIBYTE)):
+        sock = server.connect()
+        sock.sendall(send)
+        assert "limit is 1048576" in error_of(read_all(sock))
+    sock = server.connect()
+    sock.sendall(with_length(11).replace(b"/api/echo", b"/api/echoes") + b"x" * 11)
+    assert "limit is 10" in error_of(read_all(sock))
+
+
 def test_headers_that_trickle_are_cut_off_while_others_are_served(launch, stopwatch):
     server = launch(headers_timeout_s=1.5)
     slow = [server.connect() for _ in range(500)]

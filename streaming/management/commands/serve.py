@@ -7,6 +7,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.module_loading import import_string
 
+from chatsite.django_handler import UPLOAD, max_body_bytes
 from chatsite.server.launch import serve
 from chatsite.server.limits import Limits
 from chatsite.server.listener import ListenError, adopt, bind
@@ -33,6 +34,8 @@ class Command(BaseCommand):
 def limits_from_settings() -> Limits:
     return Limits(
         max_body_bytes=settings.MAX_BODY_BYTES,
+        upload_path=UPLOAD,
+        max_upload_bytes=max_body_bytes(UPLOAD),
         stuck_reader_s=settings.STUCK_READER_S,
         drain_s=settings.DRAIN_S,
     )

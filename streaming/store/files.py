@@ -1,0 +1,140 @@
+"""Owns files in the database: kept in pieces, read page by page, removed. Knows neither uploads nor batches' lines."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.functions import Length
+from django.utils import timezone
+
+from streaming.models import FilePiece, StoredFile
+
+ID_FORMAT = re.compile(r"file-[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
+PIECE_BYTES = 64 * 1024
+#: Pieces of a transaction: about a mebibyte, for which SQLite lets nobody else write.
+PIECES_AT_ONCE = 16
+#: A page that is read holds about so many bytes, and at least one piece.
+PAGE_BYTES = 256 * 1024
+PAGE_PIECES = 256
+#: An upload that is not whole after so long never will be.
+UPLOAD_MAX = timedelta(hours=1)
+
+
+class NoRoom(Exception):
+    """The user's files would have more bytes than they may; the message says how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """What a file is made with. ``size_bytes`` is what its pieces will have together."""
+
+    user_id: int
+    filename: str
+    size_bytes: int
+    expires_at: datetime | None
+
+
+def store(new: NewFile, pieces: Iterable[bytes], user_bytes_max: int) -> StoredFile:
+    """Keep an input file; it is seen once it is whole. Raises NoRoom, and User.DoesNotExist for one who is gone."""
+    file = _reserve(new, user_bytes_max)
+    try:
+        rows = (FilePiece(file=file, seq=seq, data=data) for seq, data in enumerate(pieces, 1))
+        while some := list(islice(rows, PIECES_AT_ONCE)):
+            FilePiece.objects.bulk_create(some)
+        StoredFile.objects.filter(pk=file.pk).update(is_whole=True)
+    except IntegrityError as error:
+        raise User.DoesNotExist from error
+    except BaseException:
+        remove(StoredFile.objects.filter(pk=file.pk))
+        raise
+    return file
+
+
+def _reserve(new: NewFile, user_bytes_max: int) -> StoredFile:
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=new.user_id)  # two at once are counted one after the other
+        stored = StoredFile.objects.filter(user_id=new.user_id).aggregate(sum=Sum("size_bytes"))["sum"] or 0
+        if stored + new.size_bytes > user_bytes_max:
+            raise NoRoom(
+                f"file: your files may have {user_bytes_max} bytes together; they have {stored}, this one"
+                f" {new.size_bytes}"
+            )
+        return StoredFile.objects.create(
+            user_id=new.user_id,
+            purpose=StoredFile.Purpose.BATCH,
+            filename=new.filename,
+            size_bytes=new.size_bytes,
+            expires_at=new.expires_at,
+        )
+
+
+def _seen() -> QuerySet[StoredFile]:
+    unexpired = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
+    return StoredFile.objects.filter(unexpired, is_whole=True)
+
+
+def get(file_id: str, user_id: int) -> StoredFile | None:
+    """The user's file, or None for an unknown one, an expired one and somebody else's alike."""
+    if not ID_FORMAT.fullmatch(file_id):
+        return None
+    return _seen().filter(id=file_id, user_id=user_id).first()
+
+
+def page(
+    user_id: int, *, purpose: str | None, after: str | None, limit: int, latest_first: bool
+) -> tuple[list[StoredFile], bool]:
+    """Some of the user's files behind the id ``after``, and whether there are more."""
+    rows = _seen().filter(user_id=user_id)
+    if purpose is not None:
+        rows = rows.filter(purpose=purpose)
+    return paged(rows, after, limit, latest_first)
+
+
+def paged(rows: QuerySet[Any], after: str | None, limit: int, latest_first: bool) -> tuple[list[Any], bool]:
+    """Of rows whose ids rise with time those behind one, and whether there are more."""
+    if after is not None:
+        rows = rows.filter(id__lt=after) if latest_first else rows.filter(id__gt=after)
+    found = list(rows.order_by("-id" if latest_first else "id")[: limit + 1])
+    return found[:limit], len(found) > limit
+
+
+def pieces_after(file_id: str, seq: int) -> list[tuple[int, bytes]]:
+    """The next page of a file: pieces behind one, as many as PAGE_BYTES hold; none at its end."""
+    rows = FilePiece.objects.filter(file_id=file_id, seq__gt=seq).order_by("seq")
+    last, size = seq, 0
+    for number, length in rows.values_list("seq", Length("data"))[:PAGE_PIECES]:
+        size += length
+        if last > seq and size > PAGE_BYTES:
+            break
+        last = number
+    return [(number, bytes(data)) for number, data in rows.filter(seq__lte=last).values_list("seq", "data")]
+
+
+def content(file_id: str) -> Iterator[bytes]:
+    """All of a file, a page in memory at a time."""
+    seq = 0
+    while found := pieces_after(file_id, seq):
+        for seq, data in found:  # noqa: B007  where the next page begins
+            yield data
+
+
+def remove(files: QuerySet[StoredFile]) -> int:
+    """Remove files with all that is in them. Returns how many there were."""
+    with transaction.atomic():
+        ids = list(files.select_for_update().values_list("id", flat=True))
+        FilePiece.objects.filter(file_id__in=ids).delete()
+        StoredFile.objects.filter(id__in=ids).delete()
+    return len(ids)
+
+
+def due(now: datetime, limit: int) -> QuerySet[StoredFile]:
+    """Files whose time is over, and uploads that broke off: some of them."""
+    broken_off = Q(is_whole=False, purpose=StoredFile.Purpose.BATCH, created_at__lt=now - UPLOAD_MAX)
+    ids = StoredFile.objects.filter(Q(expires_at__lt=now) | broken_off).values_list("id", flat=True)[:limit]
+    return StoredFile.objects.filter(id__in=list(ids))
