@@ -77,6 +77,11 @@ class Account:
         """What those that are over made."""
         return attempts.generated(self._over)
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether each engine that was asked said itself how many tokens it made; where none was, that is none."""
+        return attempts.are_exact(self._over)
+
     def begin(self, lease: Lease, request: GenerateRequest, now: float, tokens_before: int) -> Attempt:
         """An engine is asked."""
         started_at = timezone.now().isoformat(timespec="milliseconds")

@@ -142,9 +142,13 @@ class Asking:
         usage, prompt_tokens = stream.usage, self._job.prompt_tokens
         if usage and usage.prompt_tokens is not None and self._lease and self._lease.engine.renders_prompt:
             prompt_tokens = usage.prompt_tokens
+        cached_tokens = usage.cached_tokens if usage else None
+        if cached_tokens is not None:
+            # Who carries on reads, and has in its cache, also what was shown of the answer.
+            cached_tokens = min(cached_tokens, prompt_tokens)
         return {
             "prompt_tokens": prompt_tokens,
-            "cached_tokens": usage.cached_tokens if usage else None,
+            "cached_tokens": cached_tokens,
             "generated_tokens": max(self.generated_tokens, sent_tokens),
             "completion_tokens": stream.completion_tokens,
             "sent_tokens": sent_tokens,

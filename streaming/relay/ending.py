@@ -34,7 +34,7 @@ def ending(
         "abort_proven": figures.abort_proven,
         "stop_ms": figures.stop_ms,
         "tokens_after_stop": stop["tokens_after_stop"] if stop else None,
-        "usage_estimated": stream.usage is None or stream.usage.completion_tokens is None,
+        "usage_estimated": not account.is_exact,
     }
     payload = end.to_payload(counts, stop, matched)
     if output_error is not None:

@@ -40,6 +40,11 @@ def generated(attempts: Sequence[Mapping[str, Any]]) -> int:
     return sum(one["generated_tokens"] for one in attempts)
 
 
+def are_exact(attempts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the tokens of all of them are known exactly, so those of the response too."""
+    return all(one["count"] == EXACT for one in attempts)
+
+
 def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: float) -> None:
     """Have the one of this name say that its abort was proven, so long after it was asked for."""
     for one in attempts:
