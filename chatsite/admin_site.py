@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 
 
 class ChatAdminSite(AdminSite):
@@ -18,6 +21,15 @@ class ChatAdminSite(AdminSite):
         from streaming.admin import pages
 
         return [*pages.urls(self), *super().get_urls()]
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Where there is a provider the site's own page, which leads to it; who is in and no staff is told so here."""
+        if settings.OIDC_ISSUER and not request.user.is_authenticated and request.method == "GET":
+            # Not above, as below.
+            from django.contrib.auth.views import redirect_to_login
+
+            return redirect_to_login(request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index"))
+        return super().login(request, extra_context)
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         from streaming.admin import pages

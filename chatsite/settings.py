@@ -8,7 +8,7 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from chatsite import valkey
+from chatsite import openid, valkey
 from chatsite.environment import (
     env,
     env_count,
@@ -188,6 +188,21 @@ AXES_VERBOSE = False
 SIGNUP = env("SIGNUP", "off")
 if SIGNUP not in {"off", "open", "invite"}:
     raise ImproperlyConfigured(f"SIGNUP must be off, open or invite, not {SIGNUP!r}")
+# One OpenID provider, where OIDC_ISSUER names it. What is wrong with these is said at the start.
+OIDC_ISSUER = env("OIDC_ISSUER")
+OIDC_CLIENT_ID = env("OIDC_CLIENT_ID")
+OIDC_CLIENT_SECRET = env("OIDC_CLIENT_SECRET")
+OIDC_SCOPES = env("OIDC_SCOPES", "openid email profile").split()
+OIDC_LABEL = env("OIDC_LABEL", "Log in with your organization")
+OIDC_ACCOUNTS = env("OIDC_ACCOUNTS", "off")
+OIDC_DOMAINS = [domain.lower() for domain in env_list("OIDC_DOMAINS", "")]
+OIDC_CA_FILE = env("OIDC_CA_FILE")
+OIDC_TIMEOUT_S = env_period("OIDC_TIMEOUT_S", 5)
+openid.check(OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_SCOPES, OIDC_ACCOUNTS, OIDC_DOMAINS)
+#: Off: nobody logs in, makes an account or gets in anew by a password; one-time links still work.
+PASSWORD_LOGIN = env_flag("PASSWORD_LOGIN", True)
+if not PASSWORD_LOGIN and (not OIDC_ISSUER or SIGNUP != "off"):
+    raise ImproperlyConfigured("PASSWORD_LOGIN=0 needs OIDC_ISSUER, and SIGNUP=off: who signs up chooses a password")
 # Mail, which only the reset of passwords sends. Without a host there is none, and the page says whom to ask.
 EMAIL_HOST = env("EMAIL_HOST")
 EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"

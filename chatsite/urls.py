@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import path
 
 from streaming.api.root import page, v1
-from streaming.views import health, login, metrics, pages, password_reset, ready, shared, signup
+from streaming.views import health, login, metrics, openid, pages, password_reset, ready, shared, signup
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
@@ -16,6 +16,8 @@ urlpatterns = [
     path("c/<str:conversation_id>", pages.shell, name="conversation"),
     path("s/<str:token>", shared.shared, name="shared"),
     path("login/", login.login_form, name="login"),
+    path("login/oidc/", openid.begin, name="openid"),
+    path("login/oidc/back/", openid.back, name="openid_back"),
     path("login/<str:token>", login.login_link, name="login_link"),
     path("signup/", signup.signup, name="signup"),
     path("signup/<str:token>", signup.signup, name="invitation"),

@@ -8,8 +8,8 @@ from django.db.models import Q
 VIEWER, OPERATOR, OWNER = ROLES = ("viewer", "operator", "owner")
 #: What an operator may do to what runs.
 OPERATES = ("stop_response", "operate_engine")
-#: Who did what is not for those whom it is about.
-OWNERS_ONLY = ("view_auditentry",)
+#: Who did what is not for those whom it is about; who somebody is elsewhere concerns whom people concern.
+OWNERS_ONLY = ("view_auditentry", "view_identity")
 #: An owner makes and changes people; deleting one takes everything of theirs along, which is a superuser's.
 PEOPLE = ("view_user", "add_user", "change_user")
 

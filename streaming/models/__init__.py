@@ -5,6 +5,7 @@ from .audit import AuditEntry
 from .conversation import Conversation, Message
 from .engine import Engine
 from .histogram import DailyHistogram
+from .identity import Identity
 from .ledger import EngineReading, LedgerCheck
 from .price import ModelPrice
 from .process import ReaderPresence, WebProcess
@@ -25,6 +26,7 @@ __all__ = [
     "Engine",
     "EngineReading",
     "FilePiece",
+    "Identity",
     "Invitation",
     "LedgerCheck",
     "LoginToken",

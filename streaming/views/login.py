@@ -1,4 +1,4 @@
-"""Owns logging in, by password or by a one-time link, and logging out. Issues no link."""
+"""Owns logging in, by password or by a one-time link, and logging out. Issues no link; the provider is openid's."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect, render
 
 from streaming import ownership
@@ -25,8 +25,18 @@ class LoginForm(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """With whether one may make an account."""
-        return super().get_context_data(**kwargs) | {"signup_is_open": settings.SIGNUP == "open"}
+        """With the ways in that there are."""
+        return super().get_context_data(**kwargs) | {
+            "signup_is_open": settings.SIGNUP == "open",
+            "password_login": settings.PASSWORD_LOGIN,
+            "openid_label": settings.OIDC_LABEL if settings.OIDC_ISSUER else "",
+        }
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """A name and a password, where those count at all."""
+        if not settings.PASSWORD_LOGIN:
+            raise Http404
+        return super().post(request, *args, **kwargs)
 
 
 login_form = LoginForm.as_view()

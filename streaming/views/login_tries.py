@@ -12,13 +12,15 @@ from axes.handlers.database import AxesDatabaseHandler
 from axes.handlers.proxy import AxesProxyHandler
 from django.conf import settings
 from django.db.models import Max, QuerySet, Sum
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
 #: Stand for a name where no password is tried; no user can be called so.
-A_LINK, A_SIGNUP, A_RESET = ({"username": what} for what in ("(a link)", "(a signup)", "(a reset)"))
+A_LINK, A_SIGNUP, A_RESET, A_PROVIDER = (
+    {"username": what} for what in ("(a link)", "(a signup)", "(a reset)", "(a provider)")
+)
 
 
 class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
@@ -53,9 +55,11 @@ def is_allowed(request: HttpRequest, what: dict[str, str]) -> bool:
 
 
 def count(request: HttpRequest, what: dict[str, str]) -> None:
-    """Count a try, without the path: a token may stand in it. This request is answered still; later ones may not be."""
+    """Count a try, without path and query: tokens stand there. This one is answered still; later ones may not be."""
     request.axes_path_info = reverse("login")  # type: ignore[attr-defined]
+    asked, request.GET = request.GET, QueryDict()
     AxesProxyHandler.user_login_failed(LoginTries, what, request)
+    request.GET = asked
     request.axes_locked_out = False  # type: ignore[attr-defined]
 
 

@@ -18,7 +18,7 @@ from django.contrib.auth.views import (
     PasswordResetView,
 )
 from django.db import DatabaseError, connection
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
@@ -93,6 +93,8 @@ done = PasswordResetCompleteView.as_view(template_name="password_reset_done.html
 
 def ask(request: HttpRequest) -> HttpResponseBase:
     """The form, or whom to ask where the site has no mail."""
+    if not settings.PASSWORD_LOGIN:
+        raise Http404
     if not settings.EMAIL_HOST:
         return render(request, "password_reset_without_mail.html")
     return _ask(request)
@@ -100,6 +102,8 @@ def ask(request: HttpRequest) -> HttpResponseBase:
 
 async def choose(request: HttpRequest, uidb64: str, token: str) -> HttpResponseBase:
     """After a change every open page and stream of the user's sessions is closed at once."""
+    if not settings.PASSWORD_LOGIN:
+        raise Http404
     answer = await sync_to_async(_choose, thread_sensitive=True)(request, uidb64=uidb64, token=token)
     if (user_id := getattr(request, "changed_user_id", None)) is not None:
         ownership.current().changes.announce(user_id, Change(SIGNED_OUT))

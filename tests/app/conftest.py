@@ -1,10 +1,13 @@
-"""Owns what the tests of the app share: two users, their clients and keys."""
+"""Owns what the tests of the app share: two users, their clients and keys, settings as a new process reads them."""
+
+import runpy
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from deploy.setup.places import ROOT
 from streaming.models import Conversation, Engine, Message, Response, ResponseEvent
 from streaming.store import access
 
@@ -77,3 +80,21 @@ def conversation1(u1, engine):
         ResponseEvent.objects.create(response=running, seq=seq, epoch=1, kind=kind, payload=payload)
     conversation.ended, conversation.live = ended, running
     return conversation
+
+
+@pytest.fixture
+def settings_with(monkeypatch, tmp_path):
+    """The settings as a new process would read them; contents of files by the name of the setting."""
+
+    def read(files=None, **variables):
+        for name in ("SECRET_KEY", "DATABASE_URL"):
+            monkeypatch.delenv(name, raising=False)
+        for name, content in (files or {}).items():
+            path = tmp_path / name
+            path.write_text(content)
+            monkeypatch.setenv(f"{name}_FILE", str(path))
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return runpy.run_path(str(ROOT / "chatsite" / "settings.py"))
+
+    return read

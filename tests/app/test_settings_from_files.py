@@ -1,32 +1,11 @@
 """Every setting can stand in a file that NAME_FILE names, as containers are given secrets. Costs about 1 s."""
 
-import runpy
-
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from deploy.setup.places import ROOT
 from streaming.engine.api_key import key_of
 
 KEY = "k" * 50
-
-
-@pytest.fixture
-def settings_with(monkeypatch, tmp_path):
-    """The settings as a new process would read them; contents of files by the name of the setting."""
-
-    def read(files=None, **variables):
-        for name in ("SECRET_KEY", "DATABASE_URL"):
-            monkeypatch.delenv(name, raising=False)
-        for name, content in (files or {}).items():
-            path = tmp_path / name
-            path.write_text(content)
-            monkeypatch.setenv(f"{name}_FILE", str(path))
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        return runpy.run_path(str(ROOT / "chatsite" / "settings.py"))
-
-    return read
 
 
 def test_secrets_come_from_files_and_passwords_go_into_the_addresses(settings_with):
