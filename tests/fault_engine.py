@@ -117,9 +117,9 @@ class Connection(asyncio.Protocol):
             method, path, _ = head.split(" ", 2)
             self.engine.handle(self, method, path.partition("?")[0], body)
 
-    def answer(self, payload, status=200, content_type="application/json"):
+    def answer(self, payload, status=200, content_type="application/json", extra=""):
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        head = f"HTTP/1.1 {status} X\r\nContent-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n"
+        head = f"HTTP/1.1 {status} X\r\nContent-Type: {content_type}\r\n{extra}Content-Length: {len(data)}\r\n\r\n"
         self.transport.write(head.encode() + data)
 
     def send(self, data, split=False):
@@ -155,6 +155,7 @@ class FaultEngine:
         self.order = itertools.count()
         self.chunks_total = self.aborted_total = self.finished_total = self.requests_total = 0
         self.port = None
+        self.life = time.monotonic_ns() // 1000
         self.bodies = deque(maxlen=100)
         self.begun_total = 0
         self.arrivals = []
@@ -193,7 +194,11 @@ class FaultEngine:
             ),
             "/slots": lambda to, _: to.answer([self.slot_row(nth) for nth in range(len(self.slots))]),
             "/health": lambda to, _: to.answer({"status": "ok"}),
-            "/metrics": lambda to, _: to.answer(self.metrics(), content_type="text/plain; version=0.0.4"),
+            "/metrics": lambda to, _: to.answer(
+                self.metrics(),
+                content_type="text/plain; version=0.0.4",
+                extra=f"Process-Start-Time-Unix: {self.life}\r\n",
+            ),
         }.get(path)
         if route is None:
             connection.answer({"error": {"code": 404, "message": "no such path", "type": "not_found_error"}}, 404)
@@ -230,6 +235,7 @@ class FaultEngine:
         counts["llamacpp:requests_deferred"] = len(self.deferred)
         counts["vllm:num_requests_running"] = self.running
         counts["vllm:num_requests_waiting"] = len(self.deferred)
+        counts["process_start_time_seconds"] = self.life
         return "".join(f"{name} {value}\n" for name, value in counts.items()).encode()
 
     def slot_row(self, nth):

@@ -91,11 +91,11 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What an engine has made and read since it began; ``started_s`` (since 1970) where it says when that was."""
+    """What an engine has made and read since it began; ``life`` is another number after each start, if it gives one."""
 
     generated_tokens: int
     prompt_tokens: int
-    started_s: int | None = None
+    life: int | None = None
 
 
 class Engine(ABC):

@@ -23,6 +23,8 @@ RUNNING_METRIC = "llamacpp:requests_processing"
 GENERATED_METRIC = "llamacpp:tokens_predicted_total"
 PROMPT_METRIC = "llamacpp:prompt_tokens_total"
 WAITING_METRIC = "llamacpp:requests_deferred"
+STARTED_HEADER = "Process-Start-Time-Unix"
+LIFE_DIGITS = 18
 
 
 class LlamaCppEngine(Engine):
@@ -100,10 +102,11 @@ class LlamaCppEngine(Engine):
         return Load(running=values.get(RUNNING_METRIC, 0), waiting=values.get(WAITING_METRIC, 0))
 
     async def counters(self) -> Counters | None:
-        values = totals((await self._upstream.ask("/metrics")).decode("utf-8", "replace"))
+        text, headers = await self._upstream.ask_with_headers("/metrics")
+        values = totals(text.decode("utf-8", "replace"))
         if GENERATED_METRIC not in values:
             return None
-        return Counters(values[GENERATED_METRIC], values.get(PROMPT_METRIC, 0))
+        return Counters(values[GENERATED_METRIC], values.get(PROMPT_METRIC, 0), life_in(headers))
 
     async def tokenize(self, text: str) -> list[int] | None:
         return ids_in(await self._upstream.tell("/tokenize", {"content": text}))
@@ -153,6 +156,12 @@ def seed_of(request: GenerateRequest) -> int:
     if request.sampling.seed is not None:
         return request.sampling.seed % SEEDS
     return int.from_bytes(hashlib.sha256(request.request_id.encode()).digest()[:8]) % SEEDS
+
+
+def life_in(headers: Mapping[str, str]) -> int | None:
+    """When its process began, by a clock of its own: µs, whatever the name says."""
+    text = headers.get(STARTED_HEADER, "")
+    return int(text) if text.isdecimal() and len(text) <= LIFE_DIGITS else None
 
 
 def explain_refusal(body: bytes) -> str | None:

@@ -97,7 +97,15 @@ class Upstream:
         """POST something and wait for its small answer, as ``ask`` does."""
         return await self._request("POST", path, body)
 
+    async def ask_with_headers(self, path: str) -> tuple[bytes, Mapping[str, str]]:
+        """As ``ask``, for an engine that says something beside its answer."""
+        return await self._answer("GET", path)
+
     async def _request(self, method: str, path: str, body: Any = None) -> bytes:
+        answer, _ = await self._answer(method, path, body)
+        return answer
+
+    async def _answer(self, method: str, path: str, body: Any = None) -> tuple[bytes, Mapping[str, str]]:
         self.open_requests += 1
         try:
             async with asyncio.timeout(QUESTION_TIMEOUT_S):
@@ -106,7 +114,7 @@ class Upstream:
                     if response.status != 200:
                         message = f"the engine answered {path} with {response.status}"
                         raise EngineError("upstream_error", message, response.status)
-                    return await read_some(response)
+                    return await read_some(response), response.headers
         except Exception as error:
             raise as_engine_error(error) from error
         finally:

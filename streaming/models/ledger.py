@@ -13,7 +13,7 @@ class EngineReading(models.Model):
     read_at = models.DateTimeField(default=timezone.now)
     generated_tokens = models.BigIntegerField()
     prompt_tokens = models.BigIntegerField()
-    started_s = models.BigIntegerField(null=True, help_text="when its process began, where it says so")
+    life = models.BigIntegerField(null=True, help_text="another number whenever it was started, where it gives one")
 
     class Meta:
         indexes = [models.Index(fields=["engine", "-read_at"])]

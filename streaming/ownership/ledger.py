@@ -75,6 +75,6 @@ async def _read(row: Engine) -> EngineReading | None:
         engine=row,
         generated_tokens=counters.generated_tokens,
         prompt_tokens=counters.prompt_tokens,
-        started_s=counters.started_s,
+        life=counters.life,
         read_at=timezone.now(),
     )

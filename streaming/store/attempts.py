@@ -35,6 +35,11 @@ def attempt(**known: Any) -> dict[str, Any]:
     return {**dict.fromkeys(_FIELDS), **known}
 
 
+def epoch_of(request_id: str) -> int:
+    """Of the owner that asked: an attempt is named ``<response id>-<epoch>``, later ones of it with ``r2`` behind."""
+    return int(request_id.rpartition("-")[2].partition("r")[0])
+
+
 def generated(attempts: Sequence[Mapping[str, Any]]) -> int:
     """The tokens that all of them made, as far as is known."""
     return sum(one["generated_tokens"] for one in attempts)

@@ -7,19 +7,20 @@ period may lie on either side of it: it widens the bounds, and a period with qui
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Count, Subquery, Sum
 from django.utils import timezone
 
-from streaming.models import DailyUsage, EngineReading, LedgerCheck, QuotaSettlement, QuotaUse, Response
+from streaming.models import DailyUsage, Engine, EngineReading, LedgerCheck, QuotaSettlement, QuotaUse, Response
 
 from . import responses
-from .attempts import EXACT, RELAY_LOST
+from .attempts import EXACT, RELAY_LOST, epoch_of
 
 #: Who aborts llama.cpp by closing the socket does not see what it makes until it notices.
 TOKENS_PER_ABORT = 4
+TOKENS_PER_TRIAL = 1
 #: How long a response can have been under way before it ended, adopted ones included.
 LONGEST = timedelta(hours=24)
 DAYS_BACK = 7
@@ -57,36 +58,65 @@ class Period:
         return begins and ended_at is not None and ended_at <= self.until - self.skew
 
 
-def bounds(engine_id: int, period: Period) -> Bounds:
+class Lived(NamedTuple):
+    """What a response's row says of the engines that worked for it."""
+
+    created_at: datetime
+    ended_at: datetime | None
+    model: str
+    epoch: int
+    attempts: list[dict[str, Any]]
+    engine_id: int | None
+    max_tokens: int | None
+    constrained: bool | None
+
+
+def bounds(engine: Engine, period: Period) -> Bounds:
     """By the attempts at the engine of all responses that lived in the period."""
     found = Bounds()
-    for created_at, ended_at, attempts, running_at, max_tokens in _living_in(period):
-        inside = period.is_inside(created_at, ended_at)
-        for attempt in attempts:
-            if attempt["engine_id"] == engine_id:
+    for lived in _living_in(period):
+        most = lived.max_tokens or engine.context_tokens  # of what was erased no limit is known
+        inside = period.is_inside(lived.created_at, lived.ended_at)
+        for attempt in lived.attempts:
+            if attempt["engine_id"] == engine.pk:
                 made = attempt["generated_tokens"]
-                found.add(made if inside else 0, made + _unseen(attempt, max_tokens))
-        if ended_at is None and running_at == engine_id:
-            found.add(0, max_tokens)
+                found.add(made if inside else 0, made + _unseen(attempt, most) + _tried(lived, engine))
+        if lived.ended_at is None and lived.engine_id == engine.pk:
+            found.add(0, most)
+        if lived.model == engine.model and _lost_unnoted(lived):
+            found.add(0, most)
     return found
 
 
-def _living_in(period: Period) -> Iterator[tuple[datetime, datetime | None, list[dict[str, Any]], int | None, int]]:
+def _living_in(period: Period) -> Iterator[Lived]:
     rows = Response.objects.filter(
         created_at__gte=period.since - LONGEST, created_at__lte=period.until + period.skew
     ).order_by()
-    columns = rows.values_list("created_at", "ended_at", "attempts", "engine_id", "request__max_tokens")
-    for created_at, ended_at, attempts, engine_id, max_tokens in columns.iterator(2000):
-        if ended_at is None or ended_at >= period.since - period.skew:
-            yield created_at, ended_at, attempts, engine_id, int(max_tokens or 0)
+    columns = rows.values_list(*Lived._fields[:-2], "request__max_tokens", "request__options__constrained")
+    for lived in map(Lived._make, columns.iterator(2000)):
+        if lived.ended_at is None or lived.ended_at >= period.since - period.skew:
+            yield lived
 
 
-def _unseen(attempt: dict[str, Any], max_tokens: int) -> int:
+def _unseen(attempt: dict[str, Any], most: int) -> int:
     """What the engine may have made beyond the attempt's count."""
     if attempt["count"] == EXACT:
         return 0
     # Nobody of ours was there to see the socket close.
-    return max(0, max_tokens - attempt["generated_tokens"]) if attempt["ended"] == RELAY_LOST else TOKENS_PER_ABORT
+    return max(0, most - attempt["generated_tokens"]) if attempt["ended"] == RELAY_LOST else TOKENS_PER_ABORT
+
+
+def _tried(lived: Lived, engine: Engine) -> int:
+    """Whether llama.cpp makes a grammar of a schema is found out with a token that is part of no answer."""
+    return TOKENS_PER_TRIAL if engine.kind == "llamacpp" and lived.constrained else 0
+
+
+def _lost_unnoted(lived: Lived) -> bool:
+    """Whether an owner was lost that may have asked an engine and had no time to write that down."""
+    known = {epoch_of(attempt["request_id"]) for attempt in lived.attempts}
+    # Who only ended it, or asks just now, has no attempt in the row.
+    asked = lived.epoch if lived.epoch in known else lived.epoch - 1
+    return len(known) < asked
 
 
 def reading_before(engine_id: int, since: datetime | None) -> EngineReading | None:
@@ -100,8 +130,8 @@ def check_engine(earlier: EngineReading, reading: EngineReading, skew: timedelta
 
     A counter that began anew leaves out what the life before it made: then it bounds the rows only from below.
     """
-    found = bounds(reading.engine_id, Period(earlier.read_at, reading.read_at, skew))
-    began_anew = reading.generated_tokens < earlier.generated_tokens or reading.started_s != earlier.started_s
+    found = bounds(reading.engine, Period(earlier.read_at, reading.read_at, skew))
+    began_anew = reading.generated_tokens < earlier.generated_tokens or reading.life != earlier.life
     if began_anew:
         found.low = 0
     seen = reading.generated_tokens - (0 if began_anew else earlier.generated_tokens)

@@ -116,6 +116,43 @@ async def test_an_engine_that_was_started_again_is_bounded_only_from_below(bench
     assert found.drift == 9, "what only a stranger can have asked for shows in the new life too"
 
 
+async def test_an_engine_that_has_made_more_since_it_was_started_again_than_before_is_seen_to_have_begun_anew(
+    bench, tmp_path, server
+):
+    await added(tmp_path, "llamacpp", server.url)
+    await looked()
+    await asked(bench, max_tokens=10)
+    await looked()
+    await asked(bench, max_tokens=30)
+    server.chunks_total, server.life = 0, server.life + 1  # it was killed while it had nothing to do
+    await asked(bench, max_tokens=20)
+    [found] = await looked()
+    assert (found.seen, found.low, found.high, found.drift) == (20, 0, 50, 0)
+    assert "started again" in found.message
+    await asked(bench, max_tokens=5)
+    [found] = await looked()
+    assert (found.seen, found.low, found.high, found.message) == (5, 5, 5, "")
+
+
+async def test_the_token_by_which_a_schema_is_tried_is_no_drift(bench, tmp_path, server):
+    await added(tmp_path, "llamacpp", server.url)
+    await looked()
+    await asked(bench, max_tokens=10, json_schema={"type": "object"}, options={"constrained": True})
+    [found] = await looked()
+    assert (found.seen, found.low, found.high, found.drift) == (11, 10, 11, 0)
+
+
+async def test_what_a_lost_owner_asked_for_and_had_no_time_to_note_is_no_drift(bench, tmp_path, server):
+    """Also when all that is left of its request is numbers."""
+    await added(tmp_path, "llamacpp", server.url)
+    await looked()
+    row, _ = await asked(bench, max_tokens=40)
+    row.attempts, row.request, row.epoch = [], {}, 2
+    await threads.write(row.save)
+    [found] = await looked()
+    assert (found.seen, found.low, found.high, found.drift) == (40, 0, 1000, 0)
+
+
 async def test_an_engine_that_does_not_answer_is_left_out_and_no_engine_without_counters_is_asked_for_any(
     bench, tmp_path, server
 ):

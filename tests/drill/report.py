@@ -35,6 +35,7 @@ def told(run: Run) -> str:
         f"  {faults}, {result.adopted} adopted; all ended {result.ended_after_s:.0f} s after the last fault",
         f"  {len(LAWS)} laws, {len(result.broken)} breaches; load {result.load:.1f}",
     ]
+    lines += [f"  books: {'; '.join(result.books) or 'not compared'}"]
     return "\n".join([*lines, *(f"  BROKEN {line}" for line in result.broken)])
 
 

@@ -11,6 +11,7 @@ import aiohttp
 
 from tests.drill import books, client, laws, stopping
 from tests.drill.plan import Fault, Plan, Question
+from tests.drill.reconciling import Ledger
 from tests.drill.records import Record, StopRecord
 from tests.drill.sites import END_S, Cluster, complaints, inflict, process_of
 from tests.e2e.site import Site
@@ -43,6 +44,7 @@ class Result:
     took_s: float = 0.0
     ended_after_s: float = 0.0
     load: float = 0.0
+    books: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
 
 
@@ -56,9 +58,11 @@ class Drill:
         self._plan = plan
         self._patience = patience
         self._result = Result()
+        self._ledger = Ledger(self._sites[0])
         self._began_at = self._last_fault_at = 0.0
 
     async def run(self) -> Result:
+        await asyncio.to_thread(self._ledger.open)
         self._began_at = time.monotonic()
         async with client.session(self._key) as web, asyncio.TaskGroup() as group:
             for process in range(len(self._sites)):
@@ -113,7 +117,10 @@ class Drill:
     def _judge(self) -> None:
         result, kept = self._result, books.read(self._sites[0])
         result.broken += laws.broken_laws(kept, result.readers, result.stops)
-        result.broken += _engines_and_processes(self._sites)
+        result.broken += self._engines()
+        compared = self._ledger.compare(self._engine_names())
+        result.books, result.broken = compared.lines, result.broken + compared.broken
+        result.broken += _processes(self._sites)
         result.responses = len(kept.rows)
         result.ends = Counter(row["end_state"] or "none" for row in kept.rows.values())
         result.adopted = sum(any(event.kind == "continued" for event in log) for log in kept.logs.values())
@@ -125,13 +132,24 @@ class Drill:
         result.faults["twin"] = sum(question.has_twin for question in self._plan.questions)
         result.faults["stop"] = sum(record.answer is not None for record in result.stops)
 
+    def _engines(self) -> list[str]:
+        """Their slots are free."""
+        deadline = time.monotonic() + IDLE_S
+        while (busy := self._slots_busy()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return [f"llama.cpp: {busy} slots are still busy"] if busy else []
 
-def _engines_and_processes(sites: Sequence[Site]) -> list[str]:
-    """The engine's slots are free, no relay is left, and no process said that something of ours broke."""
-    deadline = time.monotonic() + IDLE_S
-    while (busy := sites[0].slots_busy()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    lines = [f"llama.cpp: {busy} slots are still busy"] if busy else []
+    def _slots_busy(self) -> int:
+        return self._sites[0].slots_busy()
+
+    def _engine_names(self) -> list[str]:
+        """Those whose counters are compared with the rows."""
+        return ["llama"]
+
+
+def _processes(sites: Sequence[Site]) -> list[str]:
+    """No relay is left, and no process said that something of ours broke."""
+    lines: list[str] = []
     for nth, site in enumerate(sites):
         code = process_of(site).end(timeout_s=END_S)
         lines += [f"process {nth}: ended with {code}"] if code else []

@@ -19,7 +19,7 @@ from streaming.engine.prompt import render_prompt
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.engine.upstream import Upstream
 from streaming.engine.vllm import VllmEngine
-from tests.drill.engines import ledger
+from tests.drill.engines import on_vllm
 from tests.drill.engines.findings import broken, table
 from tests.drill.engines.stage import stage
 from tests.engine import vllm_server
@@ -199,9 +199,9 @@ def test_left_in_each_phase_it_is_free_its_counter_is_our_books_and_a_paused_own
     server, tmp_path, model_dir
 ):
     """The engines' drill on it, in the ways that its promise names."""
-    cells = [cell for cell in ledger.TOLD if cell[0] in ("stop", "disconnect", "timer")]
+    cells = [cell for cell in on_vllm.TOLD if cell[0] in ("stop", "disconnect", "timer")]
     with stage(tmp_path, model_dir, seed=6) as on:
-        findings = asyncio.run(ledger.vllm(on, server[0], cells, released=()))
+        findings = asyncio.run(on_vllm.vllm(on, server[0], cells, released=()))
         assert on.complaints() == []
     print(table(findings))
     assert {finding.part for finding in findings} == {"a", "g", "h"}

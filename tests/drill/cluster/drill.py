@@ -4,6 +4,8 @@ import asyncio
 import random
 import time
 
+import httpx
+
 from tests.drill.cluster.faults import NAMES, in_turn
 from tests.drill.cluster.up import Up
 from tests.drill.plan import Plan
@@ -21,6 +23,12 @@ class ClusterDrill(Drill):
         self._seed = seed
         self._span_s = span_s
         self._pause_s = pause_s
+
+    def _slots_busy(self) -> int:
+        return sum(slot["is_processing"] for one in self._up.engines for slot in httpx.get(f"{one.url}/slots").json())
+
+    def _engine_names(self) -> list[str]:
+        return [engine.name for engine in self._up.engines]
 
     async def _torment(self, process: int) -> None:
         """The base asks once for each process; the first time does it all, for the span and at least one round."""

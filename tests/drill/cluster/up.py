@@ -27,7 +27,7 @@ class Worker:
     def __init__(self, site: ClusterSite, name: str):
         (self._port,) = free_ports(1)
         self._site = site
-        self._name = name
+        self.name = name
         self.url = f"http://127.0.0.1:{self._port}"
         self._model = site.model_dir / LLAMA
         self.process = self._start()
@@ -42,7 +42,7 @@ class Worker:
     def _start(self) -> Child:
         path = str(self._model / "model.gguf")
         argv = [sys.executable, "manage.py", "run_engine", "--model-path", path, "--port", str(self._port)]
-        child = Child(argv, self._site.env, self._site.data_dir / f"{self._name}.log")
+        child = Child(argv, self._site.env, self._site.data_dir / f"{self.name}.log")
         child.line_with("http://")
         return child
 

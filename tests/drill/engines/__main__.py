@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.child import Child
 from tests.drill import command
-from tests.drill.engines import coming_back, deaths, flood, freeing, ledger, one_of_many
+from tests.drill.engines import coming_back, deaths, flood, freeing, on_vllm, one_of_many
 from tests.drill.engines.findings import Finding, broken, table
 from tests.drill.engines.stage import Stage, stage
 from tests.engine import vllm_server
@@ -65,7 +65,9 @@ def _with_vllm(on: Stage) -> list[Finding]:
     child, url = _vllm(on, folder)
     print(f"{time.monotonic() - began_at:.0f} s", flush=True)
     try:
-        return _played(on, "a g h: vLLM is left, its owner paused, its tokens counted", lambda on: ledger.vllm(on, url))
+        return _played(
+            on, "a g h: vLLM is left, its owner paused, its tokens counted", lambda on: on_vllm.vllm(on, url)
+        )
     finally:
         child.end()
 

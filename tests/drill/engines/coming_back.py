@@ -5,7 +5,9 @@ import time
 
 import aiohttp
 
+from tests.drill.engines.deaths import SURVIVOR
 from tests.drill.engines.findings import Finding
+from tests.drill.engines.ledger import EnginesLedger
 from tests.drill.engines.stage import ANSWER_S, Stage
 
 CLIENTS = 40
@@ -22,6 +24,8 @@ async def engine_comes_back(stage: Stage, gone_s: float = 10.0) -> list[Finding]
     leaver, other = stage.fault(rate=RATE, slots=SLOTS), stage.fault(rate=RATE, slots=OTHER_SLOTS)
     for engine, slots, nth in ((leaver, SLOTS, 0), (other, OTHER_SLOTS, 1)):
         stage.register(f"{model}", "vllm", [engine.url], name=f"{model}-{nth}", slots=slots, context_tokens=8192)
+    ledger = EnginesLedger(stage, "h", "fault server ×2")
+    await ledger.open()
     over = asyncio.Event()
     async with stage.web() as web:
         asking = [asyncio.create_task(_ask_on(stage, web, model, over)) for _ in range(CLIENTS)]
@@ -34,6 +38,8 @@ async def engine_comes_back(stage: Stage, gone_s: float = 10.0) -> list[Finding]
         after_s = time.monotonic() - back_at
         over.set()
         ends = [end for ends in await asyncio.gather(*asking) for end in ends]
+    compared = await ledger.compared([f"{model}-0"], "the books of the one that was gone: its first life is not known")
+    steady = await ledger.compared([f"{model}-1"], SURVIVOR, exact=True)
     leaver.kill()
     other.kill()
     failed = [end for end in ends if end != "completed"]
@@ -54,6 +60,8 @@ async def engine_comes_back(stage: Stage, gone_s: float = 10.0) -> list[Finding]
         Finding("d", "fault server ×2", asked,
             "; ".join([f"{len(failed)} not completed", *map(str, failed[:3])]), "nobody loses one", not failed,
         ),
+        compared,
+        steady,
     ]  # fmt: skip
 
 

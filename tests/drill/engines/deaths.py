@@ -9,6 +9,7 @@ from tests.drill.books import Books
 from tests.drill.client import Person
 from tests.drill.engines.findings import Finding
 from tests.drill.engines.gauges import until
+from tests.drill.engines.ledger import EnginesLedger
 from tests.drill.engines.stage import ANSWER_S, EngineProcess, Stage
 from tests.drill.plan import Question
 
@@ -19,6 +20,7 @@ FAULT_RATE = 20
 FAULT_TOKEN = re.compile(r" the|<\d+\.\d{4}>")
 #: What the fault server says over ids, one letter each.
 LETTERS = "".join(chr(ord("a") + nth % 26) for nth in range(1, TOKENS + 1))
+SURVIVOR = "the books of the one that lives"
 PROMISED = "all complete, no gap, shown text untouched, one end each"
 
 
@@ -31,9 +33,12 @@ async def llama_worker_dies(stage: Stage, answers: int = 8) -> list[Finding]:
     questions = [
         stage.question(model, text=f"Write a long story, number {nth}.", fields=fields) for nth in range(answers)
     ]
+    ledger = EnginesLedger(stage, "h", "llama.cpp ×2")
+    await ledger.open()
     broken, carried = await _killed(stage, workers[0], questions)
+    compared = await ledger.compared([f"{model}-1"], SURVIVOR)
     workers[1].kill()
-    return [_finding("b", "llama.cpp ×2", _killed_words(answers), carried, broken)]
+    return [_finding("b", "llama.cpp ×2", _killed_words(answers), carried, broken), compared]
 
 
 async def fault_server_dies(stage: Stage, kind: str, answers: int = 100) -> list[Finding]:
@@ -42,13 +47,16 @@ async def fault_server_dies(stage: Stage, kind: str, answers: int = 100) -> list
     model = f"fault-{kind}"
     stage.register(model, kind, [server.url for server in servers], slots=answers, context_tokens=8192)
     questions = [stage.question(model, fields={"max_tokens": TOKENS}) for _ in range(answers)]
+    ledger = EnginesLedger(stage, "h", f"fault server ×2 ({kind})")
+    await ledger.open()
     broken, carried = await _killed(stage, servers[0], questions)
+    compared = await ledger.compared([f"{model}-1"], SURVIVOR, exact=True)
     servers[1].kill()
     for question in questions:
         text = stage.row_of(question)["output_text"]
         if not (is_joined_letters(text) if kind == "vllm" else is_whole_tokens(text)):
             broken.append(f"{question.key}: something is lost or twice: {text!r}")
-    return [_finding("c", f"fault server ×2 ({kind})", _killed_words(answers), carried, broken)]
+    return [_finding("c", f"fault server ×2 ({kind})", _killed_words(answers), carried, broken), compared]
 
 
 async def scripted_engine_dies(stage: Stage, answers: int = 100) -> list[Finding]:

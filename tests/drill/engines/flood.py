@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from tests.drill.engines.findings import Finding
+from tests.drill.engines.ledger import EnginesLedger
 from tests.drill.engines.stage import ANSWER_S, Stage
 
 SLOTS, QUEUE = 8, 50
@@ -26,6 +27,8 @@ async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
     """So many at once on one engine of eight slots, with a queue of fifty."""
     engine = stage.fault(rate=RATE, slots=SLOTS)
     stage.register("flood", "llamacpp", [engine.url], slots=SLOTS, context_tokens=8192)
+    ledger = EnginesLedger(stage, "h", "fault server")
+    await ledger.open()
     async with stage.web() as web:
         await asyncio.gather(*[_ask(stage, web) for _ in range(SLOTS)])  # so that its pace is known
         began_at = time.monotonic()
@@ -34,6 +37,7 @@ async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
         taken = [asked for asked in first if asked.status == 200]
         each_s = (time.monotonic() - began_at) / max(1, len(taken))
         later = await asyncio.gather(*returns)
+    compared = await ledger.compared(["flood-0"], "its books", exact=True)
     engine.kill()
     refused = [asked for asked in first if asked.status != 200]
     told = sorted(asked.told_s or 0 for asked in refused)
@@ -59,6 +63,7 @@ async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
             "e", "fault server", f"they were told {told[:1]}…{told[-1:]} s",
             f"at worst {worst:.2f} of the real wait", "nobody more than twice the real wait", 0 < worst <= 2,
         ),
+        compared,
     ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import aiohttp
 from tests.drill.engines.deaths import NO_END
 from tests.drill.engines.findings import Finding
 from tests.drill.engines.gauges import Gauges, Load, until
+from tests.drill.engines.ledger import EnginesLedger
 from tests.drill.engines.people import PagePerson, page_session
 from tests.drill.engines.stage import ANSWER_S, Stage
 from tests.drill.plan import Question
@@ -260,6 +261,11 @@ async def llama(stage: Stage, some: Sequence[Cell] = ()) -> list[Finding]:
     """These cells, or all, on a real llama.cpp worker."""
     worker = stage.llama()
     register(stage, "llamacpp", worker.url)
+    ledger = EnginesLedger(stage, "h", "llama.cpp")
+    await ledger.open()
     findings = await leave_answers(stage, "llamacpp", worker.url, some or cells_of("llamacpp"))
+    async with stage.web() as web:
+        await Gauges(web, "llamacpp", worker.url).until(lambda load: load == Load(0, 0))
+    findings.append(await ledger.compared([f"{model_of('llamacpp')}-0"], "its books after all that"))
     worker.kill()
     return findings

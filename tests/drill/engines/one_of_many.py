@@ -6,6 +6,7 @@ import aiohttp
 
 from tests.drill.engines.findings import Finding
 from tests.drill.engines.gauges import until
+from tests.drill.engines.ledger import EnginesLedger
 from tests.drill.engines.stage import ANSWER_S, Stage
 from tests.drill.plan import Question
 
@@ -18,6 +19,8 @@ async def each_tenth_is_stopped(stage: Stage, answers: int = 100) -> list[Findin
     engine = stage.fault(rate=RATE, slots=answers)
     stage.register("many", "vllm", [engine.url], slots=answers, context_tokens=8192)
     questions = [stage.question("many", fields={"max_tokens": TOKENS}) for _ in range(answers)]
+    ledger = EnginesLedger(stage, "h", "fault server")
+    await ledger.open()
     async with stage.web() as web:
         people = [stage.person(web, question) for question in questions]
         reading = asyncio.create_task(stage.read_all(people))
@@ -28,6 +31,7 @@ async def each_tenth_is_stopped(stage: Stage, answers: int = 100) -> list[Findin
         again = [stage.person(web, question) for question in questions]
         await stage.read_all(again)
         asked_again = await _requests(web, engine.url) - asked_total
+    compared = await ledger.compared(["many-0"], f"its books, {answers // EVERY} aborts among them", exact=True)
     engine.kill()
     stopped, others = people[::EVERY], [person for nth, person in enumerate(people) if nth % EVERY]
     inexact = [person.record.text for person in others if person.record.text != LETTERS]
@@ -53,6 +57,7 @@ async def each_tenth_is_stopped(stage: Stage, answers: int = 100) -> list[Findin
             f"{answers - len(differ)} of {answers} the same response, {asked_again} new requests to the engine",
             "the same responses, nothing generated", not differ and asked_again == 0,
         ),
+        compared,
     ]  # fmt: skip
 
 
