@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from datetime import timedelta
 
-from celery import shared_task
 from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
@@ -18,6 +17,7 @@ from streaming.models import WebhookDelivery, WebhookEndpoint
 from streaming.models.webhook import SECRET_VARIABLE
 from streaming.store import outbox
 
+from .ticks import tick
 from .webhook_request import NotAllowed, Outcome, check_url, key_of, send, session
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ KEEP = timedelta(days=30)
 TURN = "webhooks"
 
 
-@shared_task(name="streaming.deliver_webhooks")
+@tick("streaming.deliver_webhooks", every_s=5)
 def deliver_webhooks() -> int:
     """Send what is due, in rounds, one run at a time. Returns how many deliveries were taken."""
     if not cache.add(TURN, 1, LEASE.total_seconds()):
@@ -48,7 +48,7 @@ def deliver_webhooks() -> int:
         cache.delete(TURN)
 
 
-@shared_task(name="streaming.forget_webhooks")
+@tick("streaming.forget_webhooks", every_s=3600)
 def forget_webhooks() -> int:
     """Remove what was delivered long ago. Returns how many rows."""
     return outbox.forget(timezone.now() - KEEP)
