@@ -56,6 +56,7 @@ class WebhookDelivery(models.Model):
     last_error = models.CharField(max_length=200, blank=True)
 
     class Meta:
+        verbose_name_plural = "webhook deliveries"
         constraints = [models.UniqueConstraint(fields=["endpoint", "response_id"], name="one_delivery_per_response")]
         indexes = [
             models.Index(fields=["due_at"], condition=models.Q(state="pending"), name="delivery_due"),
