@@ -176,7 +176,7 @@ AXES_COOLOFF_TIME = timedelta(seconds=env_count("LOGIN_WAIT_S", 300, most=86_400
 AXES_FAILURE_LIMIT = LOGIN_TRIES
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_HANDLER = "streaming.views.login_tries.LoginTries"
-AXES_CLIENT_IP_CALLABLE = "streaming.views.address.limited_address"
+AXES_CLIENT_IP_CALLABLE = "streaming.audit.address.limited_address"
 AXES_LOCKOUT_CALLABLE = "streaming.views.login_tries.too_many"
 AXES_RESET_ON_SUCCESS = True
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False

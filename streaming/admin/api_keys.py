@@ -14,10 +14,10 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from streaming.audit import note
 from streaming.models import ApiKey
 from streaming.models.access import SCOPES
 from streaming.store import access
-from streaming.views.noting import note
 
 from .read_only import ReadOnlyAdmin
 from .used import used_lately
@@ -48,6 +48,15 @@ class NewKeyForm(forms.ModelForm):  # type: ignore[type-arg]
         if day is not None and day <= timezone.now().date():
             raise forms.ValidationError(f"a day to come, not {day}")
         return day
+
+    def clean(self) -> None:
+        """Room for one more, which nobody else takes until this page's transaction ends."""
+        user = self.cleaned_data.get("user")
+        try:
+            if user is not None:
+                access.check_room(user)
+        except access.TooManyKeys as error:
+            raise forms.ValidationError({"user": str(error)}) from None
 
 
 @admin.register(ApiKey)

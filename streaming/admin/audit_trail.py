@@ -1,4 +1,4 @@
-"""Owns that what staff changes by the admin's forms is noted, and when staff signs in. How: streaming.views.noting."""
+"""Owns that what staff changes by the admin's forms is noted, and when staff signs in. How: streaming.audit."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.contrib.auth.signals import user_logged_in
 from django.db.models import Model
 from django.http import HttpRequest
 
-from streaming.views.noting import note
+from streaming.audit import note
 
 
 class Audited(admin.ModelAdmin):  # type: ignore[type-arg]

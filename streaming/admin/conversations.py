@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from streaming.audit import note
 from streaming.models import Conversation, Message
 from streaming.store import conversations as store
-from streaming.views.noting import note
 
 from . import filters
 from .keyset import KeysetChangeList

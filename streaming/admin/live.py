@@ -10,10 +10,10 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from streaming import ownership
+from streaming.audit import note
 from streaming.ownership.live import overview
 from streaming.ownership.stop import stop
 from streaming.store import live, threads
-from streaming.views.noting import note
 
 SEE = "streaming.view_response"
 STOP = "streaming.stop_response"

@@ -12,8 +12,8 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from streaming.audit import note
 from streaming.models import Response
-from streaming.views.noting import note
 
 from . import filters
 from .attempts import attempts_table

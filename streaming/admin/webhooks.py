@@ -4,9 +4,9 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from streaming.audit import note
 from streaming.models import WebhookDelivery, WebhookEndpoint
 from streaming.store import outbox
-from streaming.views.noting import note
 
 from .audit_trail import Audited
 from .read_only import ReadOnlyAdmin

@@ -4,15 +4,17 @@ from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from asgiref.sync import sync_to_async
+from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Router, Status
 from pydantic import BaseModel, Field, StringConstraints
 
 from streaming import ownership
+from streaming.audit import note
 from streaming.models import ApiKey
 from streaming.models.access import SCOPES
-from streaming.store import own_keys, own_usage
+from streaming.store import access, own_keys, own_usage
 
 from .auth import caller
 from .errors import ApiError
@@ -95,11 +97,10 @@ async def keys(request: HttpRequest) -> KeysOut:
 async def create_key(request: HttpRequest, body: NewKey) -> Any:
     """A new key of the user's; the answer is the only place where it is written."""
     lifetime = None if body.expires_in_days is None else timedelta(days=body.expires_in_days)
-    issue = sync_to_async(own_keys.issue, thread_sensitive=True)
     try:
-        made, plaintext = await issue(caller(request).user, body.name, lifetime, body.scopes or SCOPES)
-    except own_keys.TooManyKeys:
-        message = f"you have {own_keys.LIVE_KEYS_MAX} keys that work; revoke one first"
+        made, plaintext = await sync_to_async(_issue, thread_sensitive=True)(request, body, lifetime)
+    except access.TooManyKeys:
+        message = f"you have {access.LIVE_KEYS_MAX} keys that work; revoke one first"
         raise ApiError(409, message, code="too_many_keys") from None
     return Status(201, IssuedKeyOut(**_shown(made), key=plaintext))
 
@@ -108,11 +109,26 @@ async def create_key(request: HttpRequest, body: NewKey) -> Any:
 async def revoke_key(request: HttpRequest, key_id: str) -> Any:
     """Revoke a key: its next request is refused, and what it is reading now is closed."""
     try:
-        await sync_to_async(own_keys.revoke, thread_sensitive=True)(caller(request).user, key_id)
+        await sync_to_async(_revoke, thread_sensitive=True)(request, key_id)
     except ApiKey.DoesNotExist:
         raise ApiError(404, "you have no such key", code="not_found") from None
     ownership.guards().look_soon()
     return Status(204, None)
+
+
+def _issue(request: HttpRequest, body: NewKey, lifetime: timedelta | None) -> tuple[ApiKey, str]:
+    user = caller(request).user
+    with transaction.atomic():
+        made, plaintext = access.new_key(user, body.name, lifetime, body.scopes or SCOPES)
+        note(request, user, "added", made, {"name": str(made), "scopes": made.scopes})
+    return made, plaintext
+
+
+def _revoke(request: HttpRequest, key_id: str) -> None:
+    user = caller(request).user
+    with transaction.atomic():
+        if (key := own_keys.revoke(user, key_id)) is not None:
+            note(request, user, "revoked", key, {"name": str(key), "scopes": key.scopes})
 
 
 def _shown(key: ApiKey) -> dict[str, Any]:

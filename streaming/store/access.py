@@ -15,7 +15,7 @@ from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
@@ -34,10 +34,20 @@ USED_NOTE_EVERY = timedelta(minutes=1)
 
 KeyState = Literal["valid", "key_expired", "key_revoked"]
 
+#: Keys of one user that are neither revoked nor expired. More is a script that went wrong.
+LIVE_KEYS_MAX = 50
+
 #: Every request of the API asks this: through the ORM it is a millisecond.
 _FIND_KEY = """SELECT k.id, u.id, k.sha256, u.username, k.revoked_at IS NOT NULL OR NOT u.is_active,
       k.expires_at IS NOT NULL AND k.expires_at <= %s, k.last_used_at IS NULL OR k.last_used_at <= %s, k.scopes
     FROM streaming_apikey k JOIN auth_user u ON u.id = k.user_id WHERE k.sha256 = %s"""
+
+
+class TooManyKeys(Exception):
+    """The user has LIVE_KEYS_MAX keys that still work."""
+
+    def __init__(self, user: User):
+        super().__init__(f"{user} has {LIVE_KEYS_MAX} keys that work, which is the most; revoke one first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +83,29 @@ def new_key(
 ) -> tuple[ApiKey, str]:
     """Make a key that works for ``lifetime`` (None: until it is revoked); returns its row and the key itself.
 
-    Raises ValueError for no scope, or one that there is not.
+    Raises ValueError for no scope, or one that there is not; TooManyKeys.
     """
     if not scopes or not set(scopes) <= set(SCOPES):
         raise ValueError(f"scopes: some of {', '.join(SCOPES)} (got {', '.join(scopes)[:100] or 'none'})")
     plaintext = f"sk-{secrets.token_urlsafe(32)}"
-    row = ApiKey.objects.create(
-        user=user,
-        name=name,
-        prefix=plaintext[:PREFIX_CHARS],
-        sha256=_sha256(plaintext),
-        scopes=" ".join(scope for scope in SCOPES if scope in scopes),
-        expires_at=timezone.now() + lifetime if lifetime else None,
-    )
+    with transaction.atomic():
+        check_room(user)
+        row = ApiKey.objects.create(
+            user=user,
+            name=name,
+            prefix=plaintext[:PREFIX_CHARS],
+            sha256=_sha256(plaintext),
+            scopes=" ".join(scope for scope in SCOPES if scope in scopes),
+            expires_at=timezone.now() + lifetime if lifetime else None,
+        )
     return row, plaintext
+
+
+def check_room(user: User) -> None:
+    """Raises TooManyKeys if one more would be. Until the end of the transaction nobody else makes one for the user."""
+    User.objects.select_for_update().get(pk=user.pk)
+    if working_keys(user).count() >= LIVE_KEYS_MAX:
+        raise TooManyKeys(user)
 
 
 def until(day: date | None) -> timedelta | None:

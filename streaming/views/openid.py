@@ -17,12 +17,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllow
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
+from streaming.audit import note
 from streaming.openid import Attempt, Away, Client, Person, Provider, Refused
 from streaming.store import identities
 
 from . import login_tries, openid_attempt
 from .login import BACKEND
-from .noting import note
 from .openid_attempt import Begun
 
 logger = logging.getLogger(__name__)

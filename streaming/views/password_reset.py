@@ -23,11 +23,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from streaming import ownership
+from streaming.audit import note
 from streaming.models import ServiceAccount
 from streaming.notify import SIGNED_OUT, Change
 
 from . import login_tries
-from .noting import note
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
+from streaming.audit import note
 from streaming.store import invitations
 
 from . import login_tries
 from .login import BACKEND
-from .noting import note
 
 
 class SignupForm(UserCreationForm):  # type: ignore[type-arg]

@@ -6,9 +6,9 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 
 from streaming.admin.roles import ROLES
+from streaming.audit.address import client_address
 from streaming.models import ApiKey, AuditEntry, Engine, Response
 from streaming.models.audit import AppendOnly
-from streaming.views.address import client_address
 from tests.app.conftest import Page
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ from axes.models import AccessAttempt
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from streaming.audit.address import limited_address
 from streaming.store import access
-from streaming.views.address import limited_address
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "correct horse battery"

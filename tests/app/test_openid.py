@@ -134,6 +134,7 @@ def test_a_session_from_before_the_login_is_worth_nothing_after_it(provider, vis
 NOW = int(time.time())
 BAD_TOKENS = {
     "another audience": ({"aud": "another"}, {}),
+    "another audience, though given to us": ({"aud": "another", "azp": "chat"}, {}),
     "several audiences without azp": ({"aud": ["chat", "another"]}, {}),
     "azp of another": ({"aud": ["chat", "another"], "azp": "another"}, {}),
     "another issuer": ({"iss": "https://evil.example"}, {}),

@@ -1,13 +1,18 @@
 """What a person sees of their own use and API keys, and that nobody else does."""
 
+import threading
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection
 from django.utils import timezone
 
 from streaming.models import ApiKey, AuditEntry, Response
 from streaming.models.access import SCOPES
-from streaming.store import access, own_keys, own_usage, usage
+from streaming.store import access, own_usage, usage
+from tests.app.conftest import Page
 
 pytestmark = pytest.mark.django_db
 
@@ -39,7 +44,8 @@ def test_what_a_person_does_with_keys_is_in_the_audit_log_once(page1, u1):
     page1.delete(f"/api/me/keys/{made['id']}")
     page1.delete(f"/api/me/keys/{made['id']}")
     entries = AuditEntry.objects.filter(target_kind="apikey", target_id=str(made["id"])).order_by("id")
-    assert [(entry.actor, entry.action) for entry in entries] == [("u1", "added"), ("u1", "revoked")]
+    said = [(entry.actor, entry.action, entry.address) for entry in entries]
+    assert said == [("u1", "added", "127.0.0.1"), ("u1", "revoked", "127.0.0.1")]
     assert made["key"] not in str([entry.detail for entry in entries])
 
 
@@ -72,8 +78,13 @@ def test_a_key_that_makes_no_sense_is_a_400_that_names_the_field(page1, body, pa
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, param)
 
 
-def test_there_is_an_end_to_keys_that_work(page1, page2, monkeypatch):
-    monkeypatch.setattr(own_keys, "LIVE_KEYS_MAX", 2)
+@pytest.fixture
+def two_keys(monkeypatch):
+    """As many as a user may have."""
+    monkeypatch.setattr(access, "LIVE_KEYS_MAX", 2)
+
+
+def test_there_is_an_end_to_keys_that_work(page1, page2, two_keys):
     first = make(page1, name="1").json()
     make(page1, name="2")
     refused = make(page1, name="3")
@@ -81,6 +92,40 @@ def test_there_is_an_end_to_keys_that_work(page1, page2, monkeypatch):
     assert make(page2, name="1").status_code == 201
     page1.delete(f"/api/me/keys/{first['id']}")
     assert make(page1, name="3").status_code == 201
+
+
+def test_it_is_the_same_end_for_the_command_and_the_admin(two_keys, capsys):
+    root = User.objects.create_superuser("root")
+    page = Page(root)
+    form = {"user": root.pk, "name": "n", "scopes": ["models:read"]}
+    call_command("create_api_key", "root")
+    assert "<code>sk-" in page.post("/admin/streaming/apikey/add/", form).content.decode()
+    says = "root has 2 keys that work, which is the most; revoke one first"
+    with pytest.raises(CommandError, match=f"^{says}$"):
+        call_command("create_api_key", "root")
+    assert says in page.post("/admin/streaming/apikey/add/", form).content.decode()
+    assert make(page, name="3").status_code == 409
+    ApiKey.objects.filter(name="n").update(expires_at=timezone.now())
+    call_command("create_api_key", "root")
+    assert (ApiKey.objects.count(), AuditEntry.objects.filter(action="added").count()) == (3, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_who_make_keys_at_once_make_no_more_than_there_may_be(u1, two_keys):
+    gate, made = threading.Barrier(8), []
+
+    def make_one():
+        gate.wait()
+        try:
+            made.append(access.issue_key(u1))
+        except access.TooManyKeys:
+            made.append(None)
+        connection.close()
+
+    threads = [threading.Thread(target=make_one) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert (len(made), len(list(filter(None, made))), ApiKey.objects.count()) == (8, 2, 2)
 
 
 def test_keys_and_usage_need_a_session_and_a_csrf_token(page1, anon, key1):

@@ -35,6 +35,8 @@ class Command(BaseCommand):
             return access.new_key(user, name, lifetime, scopes.replace(",", " ").split())[1]
         except ValidationError as error:
             raise CommandError(f"cannot use the username {username!r}: {' '.join(error.messages)}") from None
+        except access.TooManyKeys as error:
+            raise CommandError(str(error)) from None
         except ValueError as error:
             raise CommandError(f"--{error}") from None
 
