@@ -40,6 +40,8 @@ class Presence:
         self._on_noted = on_noted
         self._followed: defaultdict[str, _Followed] = defaultdict(_Followed)
         self._changed: set[str] = set()
+        self._being_stored: set[str] = set()
+        self._stored = asyncio.Event()
         self._woken = asyncio.Event()
 
     def enter(self, follower: Follower, response_id: str, owner: str | None) -> None:
@@ -55,6 +57,12 @@ class Presence:
         followed.followers.discard(follower)
         followed.delivered_tokens = max(delivered_tokens, followed.delivered_tokens)
         self._change(response_id)
+
+    async def noted(self, response_id: str) -> None:
+        """Wait until the rows say who reads a response here."""
+        while response_id in self._changed | self._being_stored:
+            self._stored.clear()
+            await self._stored.wait()
 
     def wake(self, response_id: str) -> None:
         """There is more of a response."""
@@ -80,11 +88,15 @@ class Presence:
 
     async def _store(self) -> None:
         changed, self._changed = self._changed, set()
+        self._being_stored = changed
         try:
             await threads.write(presence.note, self._process_id, [self._present(id_) for id_ in changed])
         except DatabaseError:
             self._changed |= changed
             raise
+        finally:
+            self._being_stored = set()
+        self._stored.set()
         for response_id in changed:
             self._on_noted(self._followed[response_id].owner, response_id)
             if response_id not in self._changed and not self._followed[response_id].followers:

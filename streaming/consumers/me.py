@@ -1,27 +1,29 @@
-"""Owns /ws/me/: one socket a tab, which tells what changed for the user and takes stops. Ids, never text."""
+"""Owns /ws/me/: one socket a tab; tells what changed for the user, takes stops and who reads. Ids, never text."""
 
 import asyncio
 import json
 import logging
+from collections.abc import Coroutine
 from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
 
 from streaming import ownership
-from streaming.notify import CONVERSATIONS, SIGNED_OUT, Change
+from streaming.notify import CONVERSATIONS, ENDED, SIGNED_OUT, Change
 from streaming.ownership.stop import stop
 from streaming.store import responses, threads
 
 from . import standing
 from .consumer import Consumer
-from .words import AWAY, BAD_MESSAGE, TOO_FAST, Allowance, BadMessage, StopAsked, parse
+from .standins import NotCounted, Standins
+from .words import AWAY, BAD_MESSAGE, NOT_READING, READING, STOP, TOO_FAST, Allowance, Asked, BadMessage, parse
 
 logger = logging.getLogger(__name__)
 
 #: What a page that takes nothing may leave waiting here; above it "look at everything" stands for all of it.
 MOST_WAITING = 50
-#: Stops of one socket that are being carried out.
+#: Stops of one socket that are being carried out; what else it asked for is bounded by its Allowance.
 MOST_STOPS = 4
 
 
@@ -32,12 +34,15 @@ class Me(Consumer):
         """Let in who has a session."""
         self._waiting: dict[str, None] = {}
         self._stops: set[asyncio.Task[None]] = set()
+        self._entering: set[asyncio.Task[None]] = set()
         self._allowance = Allowance(asyncio.get_running_loop().time())
         await super().connect()
 
     async def entered(self, user_id: int) -> None:
         """From now on the page is told of changes; "hello" says so."""
         self._user_id = user_id
+        self._standins = Standins(user_id)
+        self.closing.callback(self._give_back)
         changes = ownership.current().changes
         changes.follow(user_id, self._on_change)
         self.closing.callback(changes.unfollow, user_id, self._on_change)
@@ -47,6 +52,12 @@ class Me(Consumer):
             logger.warning("a page cannot be told of changes: %s", error)
             self.close_soon(AWAY, "try again later")
         self._say({"type": "hello", "heartbeat_s": settings.HEARTBEAT_S})
+
+    def _give_back(self) -> None:
+        """The socket is gone: whoever read by it does not."""
+        for entering in self._entering:
+            entering.cancel()
+        self._standins.close()
 
     # In
 
@@ -62,14 +73,26 @@ class Me(Consumer):
         except BadMessage as error:
             self.close_soon(BAD_MESSAGE, str(error))
             return
+        if asked.kind == STOP:
+            self._begin_stop(asked)
+        elif asked.kind == READING:
+            self._run(self._entering, self._enter_standin(asked.response_id))
+        else:
+            self._standins.leave(asked.response_id)
+
+    @staticmethod
+    def _run(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def _begin_stop(self, asked: Asked) -> None:
         if len(self._stops) >= MOST_STOPS:
             self._say({"type": "refused", "response": asked.response_id, "code": "rate_limited"})
-            return
-        stopping = asyncio.create_task(self._stop(asked))
-        self._stops.add(stopping)
-        stopping.add_done_callback(self._stops.discard)
+        else:
+            self._run(self._stops, self._stop(asked))
 
-    async def _stop(self, asked: StopAsked) -> None:
+    async def _stop(self, asked: Asked) -> None:
         answer: dict[str, Any] = {"type": "refused", "response": asked.response_id, "code": "unavailable"}
         try:
             response = await threads.run(responses.get, asked.response_id, self._user_id)
@@ -84,13 +107,26 @@ class Me(Consumer):
             logger.warning("a stop could not be stored: %s", error)
         self._say(answer)
 
+    async def _enter_standin(self, response_id: str) -> None:
+        try:
+            if await self._standins.enter(response_id):
+                standing.current().expect(self._user_id, response_id)
+                self._say({"type": READING, "response": response_id})
+        except NotCounted as reason:
+            self._say({"type": NOT_READING, "response": response_id, "code": str(reason)})
+        except DatabaseError as error:
+            logger.warning("a page cannot be counted as a reader: %s", error)
+            self._say({"type": NOT_READING, "response": response_id, "code": "unavailable"})
+
     # Out
 
     def _on_change(self, change: Change) -> None:
         if change.kind == SIGNED_OUT:
             ownership.guards().look_soon()
-        else:
-            self._say(change.to_message())
+            return
+        if change.kind == ENDED and change.response:
+            self._standins.leave(change.response)
+        self._say(change.to_message())
 
     def dismiss(self) -> None:
         """Called by the guards: the session has ended."""
@@ -104,8 +140,15 @@ class Me(Consumer):
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.clear()
             message = Change(CONVERSATIONS).to_message()
+            self._forget_standins()
         self._waiting[json.dumps(message)] = None
         self.woken.set()
+
+    def _forget_standins(self) -> None:
+        """That one of their answers ended may have been among what is not said."""
+        for response_id in self._standins.responses:
+            self._standins.leave(response_id)
+            self._waiting[json.dumps({"type": NOT_READING, "response": response_id, "code": "missed"})] = None
 
     async def write(self) -> None:
         """Everything that goes out, in order; each send waits for the socket. A silence is broken by a heartbeat."""

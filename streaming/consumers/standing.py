@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from functools import cache
 
 from django.conf import settings
@@ -42,11 +43,24 @@ class Standing:
         """Tell the pages of users whose rows say more than they were told."""
         followed = self._changes.followed
         self._known = {user_id: self._known[user_id] for user_id in followed if user_id in self._known}
+        unended = {user_id: known.unended for user_id, known in self._known.items()}
         stands = await threads.run(standing.of, self._known.keys()) if self._known else {}
         for user_id, now in stands.items():
-            if self._known[user_id].misses(now):
-                self._changes.tell_here(user_id, Change(CONVERSATIONS))
-            self._known[user_id] = Known(now)
+            self._tell_what_was_missed(user_id, now, unended[user_id])
+
+    def _tell_what_was_missed(self, user_id: int, now: Stands, unended_before: set[str]) -> None:
+        known = self._known[user_id]
+        missed = known.misses(now)
+        for response_id in unended_before & known.unended - now.running:
+            self._changes.tell_here(user_id, Change(ENDED, response=response_id))
+        if missed:
+            self._changes.tell_here(user_id, Change(CONVERSATIONS))
+        self._known[user_id] = Known(now, awaited=known.awaited - unended_before)
+
+    def expect(self, user_id: int, response_id: str) -> None:
+        """A page waits to be told the end of this one, whether or not anybody told that it began."""
+        if user_id in self._known:
+            self._known[user_id].awaited.add(response_id)
 
     def _note(self, user_id: int, change: Change) -> None:
         if user_id in self._known:
@@ -56,10 +70,16 @@ class Standing:
 class Known:
     """One user's rows as they were at the last look, moved on by what was told since."""
 
-    def __init__(self, stands: Stands):
+    def __init__(self, stands: Stands, awaited: Iterable[str] = ()):
+        self.awaited = set(awaited)
         self._running = set(stands.running)
         self._latest = stands.latest
         self._heard = False
+
+    @property
+    def unended(self) -> set[str]:
+        """What runs as far as anybody here was told, or waits for its end."""
+        return self._running | self.awaited
 
     def hear(self, change: Change) -> None:
         """The user's pages were told of this."""
@@ -68,6 +88,7 @@ class Known:
             self._running.add(change.response)
         elif change.response and change.kind == ENDED:
             self._running.discard(change.response)
+            self.awaited.discard(change.response)
 
     def misses(self, stands: Stands) -> bool:
         """Whether the rows say something that nobody told."""

@@ -24,14 +24,22 @@ class BadMessage(ValueError):
     """Nothing that a page of ours says; the text is for the close frame."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopAsked:
-    """The one thing a page may ask: stop a response of its user."""
+#: Stop a response; this page is hidden and has its stream closed, but reads it; it does not, or by a stream again.
+STOP = "stop"
+READING = "reading"
+NOT_READING = "not_reading"
+KINDS = (STOP, READING, NOT_READING)
 
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page says: one of KINDS, of a response of its user."""
+
+    kind: str
     response_id: str
 
 
-def parse(text: str | None) -> StopAsked:
+def parse(text: str | None) -> Asked:
     """A message as it came; None for one of bytes. Raises BadMessage."""
     if text is None:
         raise BadMessage("messages are text")
@@ -41,12 +49,12 @@ def parse(text: str | None) -> StopAsked:
         message = json.loads(text)
     except (ValueError, RecursionError):
         raise BadMessage("messages are JSON") from None
-    if not isinstance(message, dict) or message.get("type") != "stop" or message.keys() != {"type", "response"}:
-        raise BadMessage('the only message is {"type": "stop", "response": id}')
+    if not isinstance(message, dict) or message.keys() != {"type", "response"} or message["type"] not in KINDS:
+        raise BadMessage(f'a message is {{"type", "response"}}, its type one of {", ".join(KINDS)}')
     response_id = message["response"]
     if not isinstance(response_id, str) or not _RESPONSE_ID.fullmatch(response_id):
         raise BadMessage("response: not the id of a response")
-    return StopAsked(response_id)
+    return Asked(message["type"], response_id)
 
 
 @dataclass(slots=True)

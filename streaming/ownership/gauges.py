@@ -16,7 +16,7 @@ from .owner import Owner
 OF_PROCESS = {
     "chat_running_responses": ("Responses that have an engine's slot, in this process.", "model"),
     "chat_queued_responses": ("Responses that are being stored or wait for an engine's slot.", "model"),
-    "chat_readers": ("Connections that read an answer.", None),
+    "chat_readers": ("Connections that read an answer, and hidden pages that do by their socket.", None),
     "chat_journal_lag_seconds": ("Age of the commit that is under way.", None),
     "chat_journal_pending_bytes": ("Payload that waits for the next commit.", None),
     "chat_unproven_aborts": ("Engines that were left and are still asked whether they stopped.", None),

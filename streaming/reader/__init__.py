@@ -1,5 +1,6 @@
 """The reader: one log to one connection, wherever the response runs."""
 
+from .attendance import Attendance
 from .reader import Reader
 
-__all__ = ["Reader"]
+__all__ = ["Attendance", "Reader"]

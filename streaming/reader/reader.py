@@ -13,6 +13,7 @@ from streaming.protocol.sse import HEARTBEAT
 from streaming.store import log, threads
 from streaming.store.responses import Delivered
 
+from .attendance import Attendance
 from .heart import Heart
 from .rows import Rows
 
@@ -56,11 +57,7 @@ class Reader:
         self._dismissed = False
         self._waiter: asyncio.Future[None] | None = None
         self._reads_rows = tail is None
-        self._presence = presence if counts and not tail else None
-        if tail:
-            tail.attach(self, counts)
-        elif self._presence:
-            self._presence.enter(self, response_id, owner)
+        self._attendance = Attendance(self, response_id, tail=tail, presence=presence, owner=owner, counts=counts)
 
     def wake(self) -> None:
         """There may be more to read."""
@@ -79,12 +76,9 @@ class Reader:
         self._closed = True
         self._heart.stop()
         self._rows.close()
-        if self._presence:
-            self._presence.leave(self, self.response_id, self._tokens)
-        if self._tail:
-            self._tail.detach(self)
-            if self._tail.ended and self._tail.note_delivered():
-                self._note_delivered(self._tail)
+        self._attendance.leave(self._tokens)
+        if self._tail and self._tail.ended and self._tail.note_delivered():
+            self._note_delivered(self._tail)
         self.wake()
 
     def _note_delivered(self, tail: Tail) -> None:

@@ -2,6 +2,7 @@
 import type { LinkStatus, Sink } from '../../src/lib/stream/connection';
 import type { Env, NetworkEvent } from '../../src/lib/stream/env';
 import type { Refusal } from '../../src/lib/stream/refusal';
+import { StandIns } from '../../src/lib/stream/stand_ins';
 import { NEW_ANSWER, reduce, type Answer } from '../../src/lib/state/answer';
 
 export interface Sent {
@@ -17,6 +18,10 @@ export class FakeEnv implements Env {
   readonly sent: Sent[] = [];
   readonly delays_ms: number[] = [];
   online = true;
+  hidden = false;
+  /** What was said over the page's socket; null where there is none. */
+  said: string[] | null = [];
+  standIns = new StandIns((what, responseId) => this.said !== null && this.said.push(`${what} ${responseId}`) > 0);
   #now_ms = 0;
   #next = 1;
   readonly #timers = new Map<number, { at_ms: number; callback: () => void }>();
@@ -50,6 +55,7 @@ export class FakeEnv implements Env {
   csrfToken = () => 'token';
   network = {
     isOnline: () => this.online,
+    isHidden: () => this.hidden,
     listen: (listener: (event: NetworkEvent) => void) => {
       this.#listeners.add(listener);
       return () => void this.#listeners.delete(listener);
@@ -57,6 +63,7 @@ export class FakeEnv implements Env {
   };
 
   tell(event: NetworkEvent): void {
+    if (event === 'hidden' || event === 'visible') this.hidden = event === 'hidden';
     for (const listener of [...this.#listeners]) listener(event);
   }
 

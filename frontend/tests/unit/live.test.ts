@@ -31,6 +31,8 @@ function started() {
   const live = new Live(env, open, {
     onTold: (one) => told.push(one),
     onConnected: (again) => said.push(again ? 'again' : 'first'),
+    onLost: () => said.push('lost'),
+    onCounted: (id, counted) => said.push(`${id} ${counted}`),
     onSignedOut: () => said.push('signed out'),
   });
   live.start();
@@ -40,7 +42,7 @@ function started() {
 test('it is open from the greeting on, and tells what it is told', () => {
   const { live, sockets, told, said, greet } = started();
   expect(live.isOpen).toBe(false);
-  expect(live.stop('resp_1')).toBe(false);
+  expect(live.say('stop', 'resp_1')).toBe(false);
   greet();
   expect(live.isOpen).toBe(true);
   expect(said).toEqual(['first']);
@@ -51,7 +53,7 @@ test('it is open from the greeting on, and tells what it is told', () => {
     { kind: 'response.started', conversation: 'conv_1', response: 'resp_1' },
     { kind: 'conversations', conversation: null, response: null },
   ]);
-  expect(live.stop('resp_1')).toBe(true);
+  expect(live.say('stop', 'resp_1')).toBe(true);
   expect(sockets[0]!.sent).toEqual(['{"type":"stop","response":"resp_1"}']);
 });
 
@@ -66,7 +68,18 @@ test('a silence of two heartbeats is a lost connection', async () => {
   expect(sockets).toHaveLength(2);
   expect(sockets[0]!.isClosed).toBe(true);
   greet();
-  expect(said).toEqual(['first', 'again']);
+  expect(said).toEqual(['first', 'lost', 'again']);
+});
+
+test('it says who reads, and tells whether that counts', () => {
+  const { live, sockets, said, greet } = started();
+  greet();
+  expect(live.say('reading', 'resp_1')).toBe(true);
+  expect(sockets[0]!.sent).toEqual(['{"type":"reading","response":"resp_1"}']);
+  sockets[0]!.says({ type: 'reading', response: 'resp_1' });
+  sockets[0]!.says({ type: 'not_reading', response: 'resp_1', code: 'ended' });
+  for (const odd of [{ type: 'reading' }, { type: 'reading', response: 5 }, { type: 'not_reading', response: '' }]) sockets[0]!.says(odd);
+  expect(said).toEqual(['first', 'resp_1 true', 'resp_1 false']);
 });
 
 test('a server that is not there is asked less and less often', async () => {

@@ -4,6 +4,7 @@ import { csrfToken, goToLogin } from '../boot';
 import { cancelResponse } from '../stream/cancel';
 import { browserEnv } from '../stream/env';
 import { Live, siteSocket, type Told } from '../stream/live';
+import { StandIns } from '../stream/stand_ins';
 import { Conversation } from './conversation.svelte';
 import { ConversationList } from './list.svelte';
 import { Removals } from './removals.svelte';
@@ -14,13 +15,16 @@ const GATHER_MS = 100;
 const PATH = /^\/c\/([^/]+)\/?$/;
 
 export class Chat {
-  readonly #env = browserEnv(csrfToken);
+  readonly #standIns = new StandIns((what, response) => this.#live.say(what, response));
+  readonly #env = browserEnv(csrfToken, this.#standIns);
   readonly api = new Api(this.#env);
   readonly #tabs = new Tabs();
   readonly #live = new Live(this.#env, siteSocket, {
     onTold: (told) => this.#told(told),
     // What happened before was not told: a conversation that was deleted by leaving may just have been listed.
     onConnected: (again) => (again ? void this.#lookAgain() : this.#refreshSoon()),
+    onLost: () => this.#standIns.lost(),
+    onCounted: (response, counted) => (counted ? this.#standIns.counted(response) : this.#standIns.over(response)),
     onSignedOut: goToLogin,
   });
   #refreshing: number | null = null;
@@ -44,7 +48,7 @@ export class Chat {
     this.#followAddress();
     window.addEventListener('popstate', () => this.#followAddress());
     window.addEventListener('pagehide', () => this.#leave());
-    window.addEventListener('pageshow', (event) => event.persisted && this.#live.start());
+    window.addEventListener('pageshow', (event) => event.persisted && this.#comeBack());
     this.#live.start();
     document.addEventListener('visibilitychange', () => !document.hidden && this.#seen());
     this.#tabs.listen((id) => this.#live.isOpen || this.#changedElsewhere(id));
@@ -106,7 +110,7 @@ export class Chat {
 
   /** Stops an answer that may be read elsewhere; the list says when it has ended. */
   async stop(responseId: string): Promise<void> {
-    if (this.#live.stop(responseId)) return;
+    if (this.#live.say('stop', responseId)) return;
     const result = await cancelResponse(this.#env, responseId, null);
     if (result.kind === 'failed') this.notice = result.refusal?.message ?? '';
     this.refreshList();
@@ -152,6 +156,7 @@ export class Chat {
   /** The socket says where to look. What this page does itself it knows sooner, and looks by itself. */
   #told({ kind, conversation, response }: Told): void {
     const open = conversation === null ? undefined : this.#open.get(conversation);
+    if (kind === 'response.ended' && response !== null) this.#standIns.over(response);
     if (kind === 'response.ended' && this.list.answered(conversation ?? '', response ?? '')) this.#follow(open, response);
     else if (response === null || !open?.knows(response)) this.#refreshSoon();
     if (kind === 'response.started') this.#follow(open, response);
@@ -198,6 +203,12 @@ export class Chat {
     }
     this.shown = conversation;
     void conversation.load();
+  }
+
+  /** Out of the browser's cache of pages: the socket was closed when this one was left. */
+  #comeBack(): void {
+    this.#standIns.lost();
+    this.#live.start();
   }
 
   /** Tells the server that this page is going, so that it need not wait long for a reader to come back. */

@@ -1,4 +1,5 @@
 // Owns following one response until its terminal event: the POST, every reconnect, every wait. Keeps no text.
+import { Absence } from './absence';
 import { backoff_ms } from './backoff';
 import type { Env, NetworkEvent } from './env';
 import { readFrame, type WireEvent } from './protocol';
@@ -52,6 +53,8 @@ export class Connection {
   #opening: AbortController | null = null;
   #reader: EventReader | null = null;
   #wake: (() => void) | null = null;
+  readonly #absence: Absence;
+  #gaveBack = false;
 
   constructor(
     private readonly env: Env,
@@ -61,6 +64,7 @@ export class Connection {
     this.responseId = target.kind === 'follow' ? target.responseId : null;
     this.lastEventId = target.kind === 'follow' ? target.lastEventId : null;
     this.key = target.kind === 'post' ? target.key : null;
+    this.#absence = new Absence(env, this);
   }
 
   /** True while a POST is on its way or a stream is open, so that an answer to it may still come. */
@@ -71,15 +75,19 @@ export class Connection {
   async run(): Promise<void> {
     const unlisten = this.env.network.listen((event) => this.#onNetwork(event));
     this.sink.onStatus({ kind: 'connecting' });
+    this.#absence.beginSoon();
     try {
       while (!this.#closed) {
         const outcome = await this.#once();
         if (this.#closed || outcome.kind === 'over') break;
-        await this.#recover(outcome);
+        if (!this.#gaveBack) await this.#recover(outcome);
+        this.#gaveBack = false;
+        await this.#absence.over;
       }
     } finally {
       unlisten();
       this.#closed = true;
+      this.#absence.stay();
       this.sink.onStatus({ kind: 'closed' });
     }
   }
@@ -87,9 +95,20 @@ export class Connection {
   /** Stops following. The response itself goes on until the server's policy ends it. */
   close(): void {
     this.#closed = true;
+    this.#drop();
+    this.#wake?.();
+    this.#absence.end();
+  }
+
+  /** The page is hidden, and its socket stands in. */
+  giveBack(): void {
+    this.#gaveBack = this.busy;
+    this.#drop();
+  }
+
+  #drop(): void {
     this.#opening?.abort();
     this.#reader?.close();
-    this.#wake?.();
   }
 
   async #once(): Promise<Outcome> {
@@ -132,6 +151,8 @@ export class Connection {
   async #read(response: Response, body: ReadableStream<Uint8Array>): Promise<Outcome> {
     this.#learnId(response.headers.get('X-Response-ID'));
     this.sink.onStatus({ kind: 'live' });
+    this.#absence.stay();
+    this.#absence.beginSoon();
     let atOnce = false;
     this.#reader = readEvents(body, this.env.clock, SILENCE_MS, (message) => {
       const frame = readFrame(message.data);
@@ -224,6 +245,8 @@ export class Connection {
   }
 
   #onNetwork(event: NetworkEvent): void {
+    if (event === 'hidden') return this.#absence.beginSoon();
+    if (event === 'visible') this.#reader ? this.#absence.stay() : this.#absence.end();
     if (event === 'offline') {
       this.#wasOffline = true;
       this.sink.onStatus({ kind: 'offline' });

@@ -1,4 +1,5 @@
 // Owns what a connection needs from the browser (fetch, time, chance, network), so that tests can bring their own.
+import type { StandIns } from './stand_ins';
 
 export interface Clock {
   now(): number;
@@ -6,10 +7,12 @@ export interface Clock {
   clearTimeout(handle: number): void;
 }
 
-export type NetworkEvent = 'online' | 'offline' | 'visible';
+export type NetworkEvent = 'online' | 'offline' | 'visible' | 'hidden';
 
 export interface Network {
   isOnline(): boolean;
+  /** Nobody looks at the page. */
+  isHidden(): boolean;
   listen(listener: (event: NetworkEvent) => void): () => void;
 }
 
@@ -19,9 +22,10 @@ export interface Env {
   random(): number;
   network: Network;
   csrfToken(): string;
+  standIns: StandIns;
 }
 
-export function browserEnv(csrfToken: () => string): Env {
+export function browserEnv(csrfToken: () => string, standIns: StandIns): Env {
   return {
     fetch: (url, init) => fetch(url, init),
     clock: {
@@ -30,15 +34,16 @@ export function browserEnv(csrfToken: () => string): Env {
       clearTimeout: (handle) => window.clearTimeout(handle),
     },
     random: Math.random,
-    network: { isOnline: () => navigator.onLine, listen: listenToBrowser },
+    network: { isOnline: () => navigator.onLine, isHidden: () => document.hidden, listen: listenToBrowser },
     csrfToken,
+    standIns,
   };
 }
 
 function listenToBrowser(listener: (event: NetworkEvent) => void): () => void {
   const online = () => listener('online');
   const offline = () => listener('offline');
-  const visibility = () => !document.hidden && listener('visible');
+  const visibility = () => listener(document.hidden ? 'hidden' : 'visible');
   window.addEventListener('online', online);
   window.addEventListener('offline', offline);
   document.addEventListener('visibilitychange', visibility);

@@ -2,6 +2,7 @@
 import { backoff_ms } from './backoff';
 import type { Env, NetworkEvent } from './env';
 import { parseObject } from './protocol';
+import type { Said } from './stand_ins';
 
 export const KINDS = ['conversations', 'title', 'response.started', 'response.ended'] as const;
 
@@ -16,6 +17,10 @@ export interface LiveSink {
   onTold(told: Told): void;
   /** Connected; what happened before was not told. `again` after an earlier connection. */
   onConnected(again: boolean): void;
+  /** What was asked for over it holds no longer. */
+  onLost(): void;
+  /** Whether the server counts this page as a reader of a response by its socket alone. */
+  onCounted(responseId: string, counted: boolean): void;
   onSignedOut(): void;
 }
 
@@ -67,10 +72,10 @@ export class Live {
     this.#drop();
   }
 
-  /** Asks for a response of this user to be stopped; false where nobody is there to ask. */
-  stop(responseId: string): boolean {
+  /** Asks for a response of this user to be stopped, or says who reads it; false where nobody is there to hear. */
+  say(type: 'stop' | Said, response: string): boolean {
     if (!this.#isOpen) return false;
-    this.#socket?.send(JSON.stringify({ type: 'stop', response: responseId }));
+    this.#socket?.send(JSON.stringify({ type, response }));
     return true;
   }
 
@@ -88,8 +93,11 @@ export class Live {
     this.#listenForLife();
     const message = parseObject(data);
     if (message?.['type'] === 'hello') this.#greeted(Number(message['heartbeat_s']));
-    const kind = KINDS.find((known) => known === message?.['type']);
-    if (message && kind) this.sink.onTold({ kind, conversation: text(message['conversation']), response: text(message['response']) });
+    const type = message?.['type'];
+    const response = text(message?.['response']);
+    const kind = KINDS.find((known) => known === type);
+    if (kind) this.sink.onTold({ kind, conversation: text(message?.['conversation']), response });
+    if (response && (type === 'reading' || type === 'not_reading')) this.sink.onCounted(response, type === 'reading');
   }
 
   #greeted(heartbeat_s: number): void {
@@ -112,6 +120,7 @@ export class Live {
     this.#drop();
     this.#clear();
     if (this.#closed) return;
+    this.sink.onLost();
     if (code === SIGNED_OUT) {
       this.close();
       this.sink.onSignedOut();
@@ -136,7 +145,7 @@ export class Live {
 
   #onNetwork(event: NetworkEvent): void {
     if (event === 'offline') this.#lost(0);
-    else if (this.#socket === null && this.#attempt > 0) this.#connect();
+    else if (event !== 'hidden' && this.#socket === null && this.#attempt > 0) this.#connect();
   }
 }
 

@@ -1,0 +1,209 @@
+"""Tabs that nobody looks at give their connection back, and their answers go on: HTTP/1.1, straight to the web process.
+
+A site of its own, where nobody is waited for longer than three seconds. A headless Chromium hides no tab, so the tabs
+are told that they are hidden; streams, sockets and the six connections are real. Costs about 50 s.
+"""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.chat_page import ChatPage
+from tests.browser.test_lost_connections import LOST
+from tests.browser.wire import Wire
+from tests.e2e.reading import eventually
+from tests.e2e.site import Site
+
+TABS = 8
+ENDLESS = {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.1}
+COUNTED = [f"w{number}" for number in range(200)]
+WHOLE = " ".join(COUNTED)
+#: So much of the answer is made when the tab has been without a stream for longer than the grace.
+LATER = len(WHOLE) * 5 // 6
+HIDE = """hidden => {
+  Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+PROTOCOLS = """[...new Set(
+  performance.getEntriesByType('resource').map(entry => entry.nextHopProtocol).filter(name => name !== '')
+)]"""
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory, model_dir):
+    impatient = Site(tmp_path_factory.mktemp("tabs"), model_dir, PAGE_GRACE_S="3", PAGEHIDE_GRACE_S="0.5")
+    impatient.prepare()
+    played = {"script": {"outputs": [{"text": f"{word} "} for word in COUNTED], "delay_s": 0.04}}
+    for model, options in (("scripted", {}), ("counting", played)):
+        impatient.manage(
+            "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", "50",
+            "--context", "100000", "--options", json.dumps(options),
+        )  # fmt: skip
+    impatient.start()
+    yield impatient
+    impatient.stop()
+
+
+@pytest.fixture(scope="module")
+def session(impatient):
+    client = impatient.page("ann")
+    yield client.cookies["sessionid"]
+    client.close()
+
+
+class Streams:
+    """The streams that the tabs of a browser have open."""
+
+    def __init__(self, context):
+        self._open = set()
+        context.on("request", lambda request: self._is_one(request) and self._open.add(request))
+        for over in ("requestfinished", "requestfailed"):
+            context.on(over, self._is_over)
+
+    @staticmethod
+    def _is_one(request) -> bool:
+        return bool(re.search("/(messages|stream)$", request.url)) and request.resource_type == "fetch"
+
+    def _is_over(self, request) -> None:
+        self._open.discard(request)
+
+    def become(self, count: int, page) -> None:
+        eventually(lambda: page.evaluate("1") and len(self._open) == count, timeout_s=20)
+
+
+@pytest.fixture
+def browser_of_ann(watched, session):
+    def browser_of_ann(url: str):
+        context, watch = watched(url)
+        watch.allow(LOST)
+        context.add_cookies([{"name": "sessionid", "value": session, "url": url}])
+        return ChatPage(context.new_page(), watch, url).open(), Streams(context)
+
+    return browser_of_ann
+
+
+@pytest.fixture
+def wire(impatient):
+    wire = Wire(impatient.port)
+    yield wire
+    wire.close()
+
+
+def hide(tab: ChatPage, hidden: bool = True) -> None:
+    tab.page.evaluate(HIDE, hidden)
+
+
+@pytest.fixture
+def counting(browser_of_ann, wire):
+    """A tab in mid-answer that is hidden and has given its stream back."""
+    tab, streams = browser_of_ann(wire.url)
+    expect(tab.page.get_by_test_id("model").locator("option")).to_have_count(2)
+    tab.choose("counting")
+    tab.ask("Count for me")
+    tab.writes(20)
+    hide(tab)
+    streams.become(0, tab.page)
+    return tab, streams
+
+
+def is_whole(impatient, tab: ChatPage, epoch: int = 1) -> None:
+    """All of it, nothing twice, nothing else on the way, asked for once; and taken by the page, as the row says."""
+    tab.ends()
+    expect(tab.markdown).to_have_text(WHOLE)
+    assert [paint["text"] for paint in tab.probe("paints") if not WHOLE.startswith(paint["text"].rstrip())] == []
+    assert tab.watch.sent.count(("POST", f"/api/conversations/{tab.conversation_id}/messages")) == 1
+    row = impatient.row(tab.response_id)
+    assert (row["end_state"], row["epoch"], row["output_text"]) == ("completed", epoch, WHOLE + " ")
+    eventually(lambda: impatient.row(tab.response_id)["delivered_tokens"] == row["sent_tokens"])
+
+
+def made_later(impatient, tab: ChatPage) -> None:
+    """Wait until much was made that the hidden tab does not have."""
+    shown = tab.text
+    eventually(lambda: len(impatient.log_text(tab.response_id)) > LATER)
+    assert tab.text == shown
+    assert len(shown) < LATER // 2
+
+
+def test_of_eight_tabs_the_one_in_front_stops_and_asks_at_once_and_the_others_go_on(impatient, browser_of_ann):
+    tab, streams = browser_of_ann(impatient.url)
+    tabs = [tab, *(tab.second_tab("/") for _ in range(TABS - 1))]
+    for tab in tabs:
+        tab.choose("scripted")
+        tab.play(**ENDLESS)
+        tab.writes()
+        if tab is not tabs[-1]:
+            hide(tab)
+    assert tab.page.evaluate(PROTOCOLS) == ["http/1.1"]
+    ids = [tab.response_id for tab in tabs]
+    assert len(set(ids)) == TABS
+    streams.become(1, tab.page)
+    tab.stop.click()
+    tab.ends("cancelled")
+    tab.play(outputs=[{"text": "done"}])
+    tab.ends()
+    for hidden, response_id in zip(tabs[:-1], ids, strict=False):
+        assert impatient.row(response_id)["end_state"] is None
+        hide(hidden, False)
+        shown = len(hidden.text)
+        hidden.writes(shown + 50)
+        hidden.stop.click()
+        hidden.ends("cancelled")
+
+
+def test_a_tab_that_is_hidden_beyond_the_grace_has_the_whole_answer_when_somebody_looks(impatient, counting):
+    tab, _ = counting
+    made_later(impatient, tab)
+    hide(tab, False)
+    is_whole(impatient, tab)
+
+
+def test_a_tab_that_stays_hidden_has_the_whole_answer_at_its_end_and_is_marked(impatient, counting):
+    tab, streams = counting
+    is_whole(impatient, tab)
+    expect(tab.page).to_have_title(re.compile("^● "))
+    streams.become(0, tab.page)
+
+
+def test_a_hidden_tab_that_is_closed_frees_the_engine(impatient, counting):
+    tab, _ = counting
+    response_id = tab.response_id
+    made_later(impatient, tab)
+    tab.page.close()
+    eventually(lambda: impatient.row(response_id)["end_state"])
+    row = impatient.row(response_id)
+    assert (row["end_state"], row["end_reason"]) == ("abandoned", "disconnected")
+    assert row["delivered_tokens"] < LATER // 2 < row["generated_tokens"]
+
+
+def test_a_hidden_tab_whose_socket_is_cut_reads_by_a_stream_until_it_has_another(impatient, counting, wire):
+    tab, streams = counting
+    before = tab.watch.sent.count(("GET", f"/api/responses/{tab.response_id}/stream"))
+    wire.cut()
+    eventually(lambda: tab.watch.sent.count(("GET", f"/api/responses/{tab.response_id}/stream")) > before)
+    streams.become(0, tab.page)
+
+    is_whole(impatient, tab)
+
+
+def test_a_hidden_tab_survives_the_death_of_the_server(impatient, counting):
+    tab, _ = counting
+    impatient.kill()
+    impatient.start()
+    tab.page.evaluate("dispatchEvent(new Event('online'))")  # so that its back-off is not longer than the grace
+    is_whole(impatient, tab, epoch=2)
+
+
+def test_a_hidden_tab_that_comes_out_of_the_browsers_cache_of_pages_reads_on(impatient, counting):
+    """It was left, so its socket is closed and its answer is waited for half a second only."""
+    tab, _ = counting
+    tab.page.evaluate(
+        """() => {
+          for (const type of ['pagehide', 'pageshow'])
+            dispatchEvent(new PageTransitionEvent(type, { persisted: true }));
+        }"""
+    )
+    hide(tab, False)
+    is_whole(impatient, tab)
