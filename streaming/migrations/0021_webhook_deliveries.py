@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('streaming', '0019_identity'),
+        ('streaming', '0020_lives_of_engines'),
     ]
 
     operations = [
