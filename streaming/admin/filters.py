@@ -70,6 +70,16 @@ class PurposeFilter(EqualsFilter):
         return Response.Purpose.choices
 
 
+class MarkFilter(EqualsFilter):
+    """What its user thinks of it."""
+
+    title = "mark"
+    parameter_name = column = "mark"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return Response.Mark.choices
+
+
 class EngineFilter(admin.SimpleListFilter):
     """Which engine served it."""
 

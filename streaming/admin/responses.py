@@ -33,6 +33,7 @@ STATE = [
     "error_message",
     "owner",
     "epoch",
+    "mark",
 ]
 TIMES = ["created_at", "admitted_at", "ended_at", "duration", "queue_ms", "ttft_ms"]
 INTERVALS = ["itl_p50_ms", "itl_p95_ms", "itl_max_ms"]
@@ -62,6 +63,7 @@ class ResponseAdmin(ReadOnlyAdmin):
         filters.EngineFilter,
         filters.ModelFilter,
         filters.PurposeFilter,
+        filters.MarkFilter,
     ]
     search_fields = ["id__startswith"]
     search_help_text = "a response id or its beginning, a conversation id, or a whole user name"

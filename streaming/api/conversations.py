@@ -157,6 +157,7 @@ def _response(response: Response, turn: store.Turn) -> ResponseOut:
         last_event_id=format_event_id(response.id, *turn.position) if turn.position else None,
         output=turn.output,
         json_answer=_json(turn),
+        mark=response.mark,
         age_ms=None if response.end_state else (timezone.now() - response.created_at).total_seconds() * 1000,
     )
 

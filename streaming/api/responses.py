@@ -19,6 +19,7 @@ from .auth import caller
 from .errors import ApiError, deleted
 from .position import cursor_of
 from .response_body import described, response_body
+from .schemas import ResponseChange
 
 v1_router = Router()
 page_router = Router()
@@ -28,8 +29,13 @@ async def found(request: HttpRequest, response_id: str) -> Response:
     """The caller's response; raises ApiError, alike for unknown ones and for somebody else's."""
     response = await threads.run(responses.get, response_id, caller(request).user.pk)
     if response is None:
-        raise ApiError(404, "there is no such response", code="not_found")
+        raise unknown()
     return response
+
+
+def unknown() -> ApiError:
+    """Alike for what never was and for somebody else's."""
+    return ApiError(404, "there is no such response", code="not_found")
 
 
 # Before the routes with an id: a path is taken by the first that fits.
@@ -56,6 +62,14 @@ async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
 async def retrieve(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """A response's state, end and usage."""
     return described(await found(request, response_id))
+
+
+@page_router.patch("/responses/{response_id}", response={204: None})
+async def change(request: HttpRequest, response_id: str, body: ResponseChange) -> Any:
+    """What the user thinks of the answer."""
+    if not await threads.write(responses.mark, response_id, caller(request).user.pk, body.mark):
+        raise unknown()
+    return Status(204, None)
 
 
 @v1_router.get("/responses/{response_id}/stream")

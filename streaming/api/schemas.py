@@ -1,7 +1,7 @@
 """Owns the JSON shapes of the page API: what comes in, strictly, and what goes out, field by field."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
 
@@ -39,6 +39,12 @@ class ConversationChange(StrictBody):
         if not self.model_dump(exclude_none=True):
             raise ValueError("send title, pinned or system_prompt")
         return self
+
+
+class ResponseChange(StrictBody):
+    """``PATCH /api/responses/{id}``: what its user thinks of an answer; null takes that back."""
+
+    mark: Literal["good", "bad"] | None
 
 
 class UserOut(BaseModel):
@@ -142,6 +148,7 @@ class ResponseOut(BaseModel):
     output: list[dict[str, Any]]
     json_answer: JsonOut | None
     age_ms: float | None
+    mark: str | None
 
 
 class MessageOut(BaseModel):

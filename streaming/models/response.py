@@ -31,6 +31,10 @@ class Response(models.Model):
         BATCH = "batch"
         PROBE = "probe"
 
+    class Mark(models.TextChoices):
+        GOOD = "good"
+        BAD = "bad"
+
     id = models.CharField(primary_key=True, max_length=40, default=response_id, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="responses", null=True, db_index=False
@@ -91,6 +95,9 @@ class Response(models.Model):
     cost = models.DecimalField(max_digits=20, decimal_places=12, null=True, blank=True)
     currency = models.CharField(max_length=3, blank=True)
 
+    mark = models.CharField(
+        max_length=4, choices=Mark.choices, null=True, blank=True, help_text="what its user thinks of it"
+    )
     no_store = models.BooleanField(default=False, help_text="the text is erased soon after the end")
     erased_at = models.DateTimeField(null=True, blank=True, help_text="since then only numbers are left of it")
 
@@ -126,6 +133,7 @@ class Response(models.Model):
             models.Index(fields=["purpose", "-created_at"], name="response_purpose"),
             # Of all rows: PostgreSQL takes no estimates from an index of some, and would read the table.
             models.Index(F("generated_tokens") - F("delivered_tokens"), name="response_wasted_tokens"),
+            models.Index(fields=["mark", "-created_at"], condition=Q(mark__isnull=False), name="response_marked"),
             models.Index(fields=["owner"], condition=~Q(state="ended"), name="response_unended_owner"),
             models.Index(
                 fields=["ended_at"], condition=Q(no_store=True, erased_at__isnull=True), name="response_to_erase"

@@ -133,6 +133,14 @@ def get(response_id: str, user_id: int) -> Response | None:
     return rows.filter(id=response_id, user_id=user_id).first()
 
 
+def mark(response_id: str, user_id: int, value: str | None) -> bool:
+    """Store what its user thinks of an answer of a conversation; False where the user has no such answer."""
+    if not ID_FORMAT.fullmatch(response_id):
+        return False
+    rows = Response.objects.filter(id=response_id, user_id=user_id, conversation__isnull=False, erased_at__isnull=True)
+    return bool(rows.update(mark=value))
+
+
 def is_of_epoch(response_id: str, epoch: int) -> bool:
     """Whether nobody has taken the response over since; inside a transaction nobody can until it ends."""
     rows = Response.objects.select_for_update().filter(id=response_id)

@@ -52,6 +52,7 @@ def test_a_conversation_shows_ended_and_running_answers(page1, conversation1):
         "output": [],
         "json_answer": None,
         "age_ms": None,
+        "mark": None,
     }
     assert late["parent"] == again["id"]
     assert late["text"] == "Then ☕"

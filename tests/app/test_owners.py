@@ -61,6 +61,8 @@ def test_anothers_ids_are_unknown_on_every_route(page2, u1, u2, conversation1, p
         client = Client(headers={"Authorization": f"Bearer {access.issue_key(u2)}"})
     elif path.endswith("<conversation_id>"):
         text = {"data": json.dumps({"title": "Taken"}), "content_type": "application/json"}
+    elif path == "/api/responses/<response_id>":
+        text = {"data": json.dumps({"mark": "bad"}), "content_type": "application/json"}
     elif path.endswith("/shares"):
         text = {"data": json.dumps({"message": "msg_x"}), "content_type": "application/json"}
     elif path.endswith("/leaving"):

@@ -212,3 +212,23 @@ def test_another_tab_follows_the_list_and_the_running_answer_by_itself(chat):
     chat.ask("a second conversation")
     chat.ends()
     expect(other.items).to_have_count(2)
+
+
+def test_an_answer_is_marked_good_or_bad_and_stays_so(site, chat):
+    chat.play(outputs=[{"text": "a fine answer"}])
+    chat.ends()
+    good, bad = (chat.newest.get_by_test_id(mark) for mark in ("good", "bad"))
+    good.press("Enter")
+    expect(good).to_have_attribute("aria-pressed", "true")
+    eventually(lambda: site.row(chat.response_id)["mark"] == "good")
+    bad.click()
+    expect(good).to_have_attribute("aria-pressed", "false")
+    eventually(lambda: site.row(chat.response_id)["mark"] == "bad")
+    chat.reload()
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    chat.page.route("**/api/responses/*", lambda route: route.abort())
+    chat.watch.allow("ERR_FAILED")
+    bad.click()
+    expect(chat.page.locator(".toast")).to_be_visible()
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    assert site.row(chat.response_id)["mark"] == "bad"

@@ -25,7 +25,7 @@ TOKENS = (10_007, 20_011, 30_013)
 #: Columns that can hold text, of which all values are ours. A model's name is that of an engine, or empty.
 OURS = {
     "id", "attempts", "currency", "reserved", "purpose", "dialect", "model", "policy", "state", "owner", "stop_reason",
-    "end_state", "end_reason", "finish_reason", "error_code",
+    "end_state", "end_reason", "finish_reason", "error_code", "mark",
 }  # fmt: skip
 
 

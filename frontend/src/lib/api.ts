@@ -44,7 +44,11 @@ export interface StoredResponse {
   output?: unknown;
   json_answer?: { judged: boolean; error: unknown } | null;
   age_ms?: number | null;
+  mark?: Mark;
 }
+
+/** What the user thinks of an answer. */
+export type Mark = 'good' | 'bad' | null;
 
 export interface StoredMessage {
   id: string;
@@ -130,6 +134,10 @@ export class Api {
 
   search(text: string): Promise<{ data: Hit[] }> {
     return this.#json('GET', `/api/search?q=${encodeURIComponent(text)}`);
+  }
+
+  async mark(response: string, mark: Mark): Promise<void> {
+    await this.#send('PATCH', `/api/responses/${response}`, { mark });
   }
 
   models(): Promise<{ data: ModelRow[] }> {

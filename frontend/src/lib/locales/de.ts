@@ -172,6 +172,8 @@ export const de: Words = {
   goOn: 'Weiterschreiben',
   editMessage: 'Nachricht ändern',
   copyAnswer: 'Antwort kopieren',
+  good: 'Gute Antwort',
+  bad: 'Schlechte Antwort',
   copyMessage: 'Nachricht kopieren',
   branch: (position, count) => `${position} von ${count}`,
   previousVersion: { root: '', user: 'Vorige Fassung der Nachricht', assistant: 'Vorige Antwort' },

@@ -171,6 +171,8 @@ export const en = {
   goOn: 'Continue',
   editMessage: 'Edit message',
   copyAnswer: 'Copy answer',
+  good: 'Good answer',
+  bad: 'Bad answer',
   copyMessage: 'Copy message',
   branch: (position: number, count: number) => `${position} of ${count}`,
   previousVersion: { root: '', user: 'Previous version of the message', assistant: 'Previous answer' },

@@ -1,5 +1,5 @@
 // Owns one open conversation: loading it, sending, asking again, stopping. The list of all is not here.
-import { ApiError, type Api, type StoredConversation } from '../api';
+import { ApiError, type Api, type Mark, type StoredConversation } from '../api';
 import { goToLogin } from '../boot';
 import type { Place } from '../scroll';
 import type { Env } from '../stream/env';
@@ -108,6 +108,16 @@ export class Conversation {
     if (!user?.parent) return '';
     user.parent.remove(user);
     return user.text;
+  }
+
+  /** Shown at once; taken back where the server did not keep it, and then rejects. The same mark again takes it away. */
+  async mark(turn: Turn, wanted: Mark): Promise<void> {
+    const before = turn.mark;
+    turn.mark = before === wanted ? null : wanted;
+    await this.api.mark(turn.run?.latest.responseId ?? '', turn.mark).catch((error: unknown) => {
+      turn.mark = before;
+      throw error;
+    });
   }
 
   stop(): void {

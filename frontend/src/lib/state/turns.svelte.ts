@@ -1,5 +1,5 @@
 // Owns the tree of a conversation's messages and which path through it is shown. Talks to nobody.
-import type { StoredMessage, StoredResponse } from '../api';
+import type { Mark, StoredMessage, StoredResponse } from '../api';
 import type { Env } from '../stream/env';
 import { readOutput } from '../stream/items';
 import { readOutputError, readResponse, sequenceOfEventId } from '../stream/protocol';
@@ -15,6 +15,7 @@ export class Turn {
   id: string | null = $state(null);
   children: Turn[] = $state.raw([]);
   chosen = $state(0);
+  mark: Mark = $state(null);
   /** Of an answer: it was asked for while this page was open. */
   askedHere = false;
 
@@ -79,6 +80,7 @@ export function treeOf(messages: StoredMessage[], env: Env): Turn {
     const run = isUser ? null : new Run(env, storedAnswer(message, env.clock.now()));
     const turn = parent.add(new Turn(parent, isUser ? 'user' : 'assistant', isUser ? message.text : '', run));
     turn.id = message.id;
+    turn.mark = message.response?.mark ?? null;
     byId.set(message.id, turn);
   }
   return root;
