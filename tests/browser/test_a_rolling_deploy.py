@@ -1,6 +1,5 @@
 """Three web processes behind nginx, one after the other is sent away and replaced while everybody reads. About 35 s."""
 
-import json
 import re
 import signal
 
@@ -30,12 +29,8 @@ def rolled(tmp_path_factory, model_dir):
     folder = tmp_path_factory.mktemp("rolled")
     settings = {"TRUST_FORWARDED_PROTO": "1", "HTTPS_ONLY": "1"}
     with stack(folder, model_dir, certificate=throw_away(folder), **settings) as running:
-        for model, outputs in {"scripted": [{"text": f"{word} "} for word in COUNTED]}.items():
-            options = json.dumps({"script": {"outputs": outputs, "delay_s": DELAY_S}})
-            running.sites[0].manage(
-                "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", "300",
-                "--context", "100000", "--options", options,
-            )  # fmt: skip
+        outputs = [{"text": f"{word} "} for word in COUNTED]
+        running.sites[0].scripted(slots=300, script={"outputs": outputs, "delay_s": DELAY_S})
         with running.api(running.key) as client:
             eventually(lambda: "scripted" in client.get("/v1/models").text)
         yield running

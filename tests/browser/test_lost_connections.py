@@ -1,6 +1,5 @@
 """The network goes, the server is killed or restarted: the page comes back by itself and shows what the log holds."""
 
-import json
 import re
 import signal
 
@@ -19,8 +18,7 @@ LOST = "Failed to load resource: net::ERR_|WebSocket connection to"
 def counting(site, person):
     """A model whose script stands in its engine's row, and so survives the process that was asked."""
     played = {"outputs": [{"text": f"{word} "} for word in COUNTED], "delay_s": 0.02}
-    options = json.dumps({"script": played})
-    site.manage("add_engine", "--kind", "scripted", "--model", "counting", "--name", "counting", "--options", options)
+    site.scripted("counting", script=played)
     eventually(lambda: "counting" in person("bea").get("/api/models").text)
     return "counting"
 

@@ -21,7 +21,7 @@ def secret_site(tmp_path_factory, model_dir):
     """A site that is reached by HTTPS only."""
     site = Site(tmp_path_factory.mktemp("secret"), model_dir, TRUST_FORWARDED_PROTO="1", HTTPS_ONLY="1")
     site.prepare()
-    site.manage("add_engine", "--kind", "scripted", "--model", "scripted", "--slots", "50", "--context", "100000")
+    site.scripted(slots=50)
     site.start()
     yield site
     site.stop()

@@ -111,8 +111,7 @@ def test_a_refusal_for_long_is_told_and_stop_ends_the_waiting(chat):
 @pytest.fixture
 def narrow(site, person):
     """A model that answers one at a time."""
-    site.manage("add_engine", "--kind", "scripted", "--model", "narrow", "--name", "narrow", "--slots", "1",
-                "--context", "100000")  # fmt: skip
+    site.scripted("narrow", slots=1)
     eventually(lambda: "narrow" in person("bea").get("/api/models").text)
     return "narrow"
 

@@ -16,11 +16,7 @@ HOSTILE = "<img src=x onerror=window.__xss=1>"
 @pytest.fixture(scope="module")
 def thinker(site, person):
     """A model that marks its reasoning and its calls. Its gates never open: what waits there is stopped."""
-    options = json.dumps({"markers": "think+hermes", "mode": "text"})
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "thinker", "--name", "thinker", "--options", options,
-        "--context", "100000",
-    )  # fmt: skip
+    site.scripted("thinker", markers="think+hermes", mode="text")
     eventually(lambda: "thinker" in person("bea").get("/api/models").text)
     return "thinker"
 

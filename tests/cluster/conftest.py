@@ -20,11 +20,7 @@ def pair(tmp_path_factory, postgres, model_dir):
     folder = tmp_path_factory.mktemp("cluster")
     one, two = (ClusterSite(folder / name, model_dir, postgres) for name in ("one", "two"))
     one.migrate()
-    script = '{"script": {"outputs": [{"text": "tick "}], "repeat": 1500, "delay_s": 0.02}}'
-    one.manage(
-        "add_engine", "--kind", "scripted", "--model", "ticks", "--name", "ticks", "--slots", "100",
-        "--context", "100000", "--options", script,
-    )  # fmt: skip
+    one.scripted("ticks", script={"outputs": [{"text": "tick "}], "repeat": 1500, "delay_s": 0.02})
     one.key = two.key = one.manage("create_api_key", "dev")
     for site in (one, two):
         site.start()

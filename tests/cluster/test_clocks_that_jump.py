@@ -36,10 +36,7 @@ def pair(tmp_path_factory, clocks, model_dir):
     folder = tmp_path_factory.mktemp("sites")
     one, two = (ClusterSite(folder / name, model_dir, database.url, {**QUICK, **TIMERS}) for name in ("one", "two"))
     one.migrate()
-    one.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
-        "--context", "1000000",
-    )  # fmt: skip
+    one.scripted(context_tokens=1_000_000)
     one.key = two.key = one.manage("create_api_key", "dev")
     one.env.update(clocks["web"].environment)
     for site in (one, two):
@@ -61,6 +58,12 @@ def ahead_s(site, whose):
     return (site.row(response_id)["created_at"] - datetime.now(UTC)).total_seconds()
 
 
+def jump(site, clocks, whose, ahead_by_s):
+    """Set the clock, and see that who reads it has noticed."""
+    clocks[whose].set(ahead_by_s)
+    eventually(lambda: abs(ahead_s(site, whose) - ahead_by_s) < 60, pause_s=0.2)
+
+
 @pytest.mark.parametrize("whose", ["web", "database"])
 def test_an_hour_more_or_less_ends_no_stream_fires_no_timer_and_takes_nobody_for_dead(pair, clocks, whose):
     one, two = pair
@@ -70,8 +73,7 @@ def test_an_hour_more_or_less_ends_no_stream_fires_no_timer_and_takes_nobody_for
     asked = [Follower(site, SAYING).until(lambda f: "w5 " in f.text) for site in pair]
     across = Follower(two, response_id=asked[0].response_id)
     for nth, jump_s in ((60, HOUR_S), (120, -HOUR_S), (180, 0)):
-        clocks[whose].set(jump_s)
-        eventually(lambda jump_s=jump_s: abs(ahead_s(one, whose) - jump_s) < 60, pause_s=0.2)
+        jump(one, clocks, whose, jump_s)
         for follower in (*asked, across):
             follower.until(lambda f, nth=nth: f"w{nth} " in f.text)
     for follower in (*asked, across):
@@ -90,7 +92,7 @@ def test_conversations_and_their_turns_keep_their_order_and_only_a_login_link_gr
     page = one.page("ann")
     chats = [page.post("/api/conversations", json={}).json()["id"] for _ in range(2)]
     for nth, jump_s in enumerate((0, HOUR_S, -HOUR_S, 0)):
-        clocks["web"].set(jump_s)
+        jump(one, clocks, "web", jump_s)
         chat_id = chats[nth % 2]
         body = {"model": "scripted", "text": f"question {nth}"}
         assert read(page, "POST", f"/api/conversations/{chat_id}/messages", json=body).status == 200
@@ -99,7 +101,7 @@ def test_conversations_and_their_turns_keep_their_order_and_only_a_login_link_gr
         turns = page.get(f"/api/conversations/{chat_id}").json()["messages"]
         assert [turn["text"] for turn in turns[::2]] == [f"question {first}", f"question {first + 2}"]
         assert [turn["id"] for turn in turns] == sorted(turn["id"] for turn in turns)
-    clocks["web"].set(HOUR_S)
+    jump(one, clocks, "web", HOUR_S)
     assert page.get(one.manage("login_link", "ann")).status_code == 410
     assert page.get("/api/me").status_code == 200
     clocks["web"].set(0)

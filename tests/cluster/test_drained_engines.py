@@ -14,12 +14,9 @@ MODEL = "moving"
 @pytest.fixture
 def engines(both):
     """Two of one model; each process plays its own."""
-    script = '{"script": {"outputs": [{"text": "tick "}], "repeat": 400, "delay_s": 0.02}}'
+    script = {"outputs": [{"text": "tick "}], "repeat": 400, "delay_s": 0.02}
     for name in ("m1", "m2"):
-        both[0].manage(
-            "add_engine", "--kind", "scripted", "--model", MODEL, "--name", name, "--slots", "100",
-            "--context", "100000", "--options", script,
-        )  # fmt: skip
+        both[0].scripted(MODEL, name=name, script=script)
     return {name: pk for pk, name in both[0].rows("SELECT id, name FROM streaming_engine WHERE model = %s", MODEL)}
 
 

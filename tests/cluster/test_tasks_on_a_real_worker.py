@@ -104,7 +104,7 @@ def tina(tasks):
 
 
 def says(tasks, model: str, text: str, **script) -> str:
-    return tasks.site.add_model(tasks.site.key, model, {"script": {"outputs": [{"text": text}], **script}})
+    return tasks.site.add_model(tasks.site.key, model, script={"outputs": [{"text": text}], **script})
 
 
 def ask(tina, conversation_id: str, model: str) -> Stream:

@@ -57,10 +57,7 @@ def pair(tmp_path_factory, database, model_dir):
     one, two = (ClusterSite(folder / name, model_dir, database.url, ENV) for name in ("one", "two"))
     one.env["SYNCHRONOUS_EVENTS"] = "0"
     one.migrate()
-    one.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
-        "--context", "10000000",
-    )  # fmt: skip
+    one.scripted(context_tokens=10_000_000)
     one.key = two.key = one.manage("create_api_key", "dev")
     for site in (one, two):
         site.start()

@@ -6,6 +6,7 @@ each line names files for what is printed, and a command; the answer is its exit
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -13,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.child import ROOT
+
+#: A command that takes longer hangs, and is ended.
+LONGEST_S = 120
 
 
 class Commands:
@@ -32,13 +36,18 @@ class Commands:
 
     def run(self, *args: str) -> str:
         """What the command prints; it must not fail."""
+        done = self.done(*args)
+        assert done.returncode == 0, f"{args}: {done.returncode}\n{done.stderr}"
+        return done.stdout.strip()
+
+    def done(self, *args: str) -> subprocess.CompletedProcess[str]:
+        """The command, to its end."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps([[str(file) for file in self._files], args]) + "\n")
         self._process.stdin.flush()
-        code = self._process.stdout.readline()
-        assert code.strip() == "0", f"{args}: {code}{self._files[1].read_text()}"
-        return self._files[0].read_text().strip()
+        code = int(self._process.stdout.readline())
+        return subprocess.CompletedProcess(args, code, *(file.read_text() for file in self._files))
 
     def close(self) -> None:
         """End the process that forks."""
@@ -66,6 +75,7 @@ def _become(files: Sequence[str], args: Sequence[str]) -> None:
 
     for descriptor, file in zip((1, 2), files, strict=True):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), descriptor)
+    signal.alarm(LONGEST_S)
     code = 1
     try:
         execute_from_command_line(["manage.py", *args])

@@ -96,20 +96,18 @@ class Site:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def add_model(self, key: str, model: str, options: dict, *others: str) -> str:
-        """Register a scripted model while the site runs, and wait until it is served; returns its name."""
+    def scripted(
+        self, model: str = "scripted", *, name: str = "", slots: int = 100, context_tokens: int = 100_000, **options
+    ) -> None:
+        """Register a scripted engine. It plays what it is asked to, or the ``script`` among its options."""
         self.manage(
-            "add_engine",
-            "--kind",
-            "scripted",
-            "--model",
-            model,
-            "--name",
-            model,
-            "--options",
-            json.dumps(options),
-            *others,
-        )
+            "add_engine", "--kind", "scripted", "--model", model, "--name", name or model, "--slots", str(slots),
+            "--context", str(context_tokens), "--options", json.dumps(options),
+        )  # fmt: skip
+
+    def add_model(self, key: str, model: str, **options) -> str:
+        """Register a scripted engine while the site runs, and wait until it is served; returns its model's name."""
+        self.scripted(model, **options)
         with self.api(key) as client:
             eventually(lambda: model in {row["id"] for row in client.get("/v1/models").json()["data"]})
         return model

@@ -39,10 +39,7 @@ def disk(request, tmp_path_factory, model_dir):
         env = {"DATA_DIR": str(data_dir), "STORAGE_PATIENCE_S": str(PATIENCE_S), "HEARTBEAT_S": "1"}
         site = Site(folder, model_dir, **env)
         site.migrate()
-        site.manage(
-            "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
-            "--context", "1000000",
-        )  # fmt: skip
+        site.scripted(context_tokens=1_000_000)
         site.key = site.manage("create_api_key", "dev")
         site.start()
         stack.callback(site.stop)

@@ -21,10 +21,7 @@ def beaten_site(tmp_path_factory, model_dir):
     """A site whose heart beats more often than nginx's patience lasts."""
     site = Site(tmp_path_factory.mktemp("proxied"), model_dir, HEARTBEAT_S="1")
     site.prepare()
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "100",
-        "--context", "100000",
-    )  # fmt: skip
+    site.scripted()
     site.key = site.manage("create_api_key", "dev")
     site.start()
     yield site

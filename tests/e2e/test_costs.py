@@ -39,11 +39,8 @@ def crowd(tmp_path_factory, model_dir):
     raise_descriptor_limit()
     site = Site(tmp_path_factory.mktemp("crowd"), model_dir, STUCK_READER_S="3")
     site.migrate()
-    for model, slots in [("scripted", "1300"), ("few", "2")]:
-        site.manage(
-            "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", slots,
-            "--context", "100000",
-        )  # fmt: skip
+    site.scripted(slots=1300)
+    site.scripted("few", slots=2)
     site.start()
     yield site
     site.stop()

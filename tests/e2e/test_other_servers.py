@@ -20,10 +20,7 @@ SERVERS = {
 def prepared(tmp_path_factory, model_dir):
     site = Site(tmp_path_factory.mktemp("plain"), model_dir)
     site.migrate()
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "4",
-        "--context", "100000",
-    )  # fmt: skip
+    site.scripted(slots=4)
     site.key = site.manage("create_api_key", "dev")
     return site
 

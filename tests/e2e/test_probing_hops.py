@@ -4,12 +4,11 @@ import json
 import re
 import socket
 import subprocess
-import sys
 
 import httpx
 import pytest
 
-from tests.child import ROOT
+from tests.e2e.commands import Commands
 from tests.e2e.nginx import as_it_comes, ours
 from tests.e2e.reading import eventually
 from tests.e2e.site import Site
@@ -27,10 +26,7 @@ CUT_S = 5
 def probed(tmp_path_factory, model_dir):
     site = Site(tmp_path_factory.mktemp("probed"), model_dir)
     site.migrate()
-    slow = '{"script": {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.02}}'
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "slow", "--name", "slow", "--context", "10000", "--options", slow
-    )
+    site.scripted("slow", script={"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.02})
     site.key = site.manage("create_api_key", "operator")
     site.start()
     yield site
@@ -52,11 +48,20 @@ def proxies(tmp_path_factory, probed):
         nginx.close()
 
 
-def probe(site: Site, *arguments: str, key: str | None = None) -> subprocess.CompletedProcess:
-    """Run the command as a person would, with no database in sight."""
-    env = {**site.env, "PROBE_API_KEY": site.key if key is None else key, "DATABASE_URL": "postgresql://127.0.0.1:1/no"}
-    command = [sys.executable, "manage.py", "probe", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=90)
+@pytest.fixture(scope="module")
+def probe(probed, tmp_path_factory):
+    """Runs the command as a person would, with no database in sight."""
+    commands: dict[str, Commands] = {}
+
+    def probe(*arguments: str, key: str = probed.key) -> subprocess.CompletedProcess[str]:
+        if key not in commands:
+            env = {**probed.env, "PROBE_API_KEY": key, "DATABASE_URL": "postgresql://127.0.0.1:1/no"}
+            commands[key] = Commands(env, tmp_path_factory.mktemp("probe"))
+        return commands[key].done("probe", *arguments)
+
+    yield probe
+    for one in commands.values():
+        one.close()
 
 
 def kinds(hop: dict) -> list[tuple[str, bool]]:
@@ -64,10 +69,10 @@ def kinds(hop: dict) -> list[tuple[str, bool]]:
 
 
 @pytest.fixture(scope="module")
-def seen(probed, proxies):
+def seen(probe, probed, proxies):
     """All of them in one chain of addresses, read once."""
     urls = [probed.url, *(proxies[name].url for name in ("ours", "cuts", "packs", "buffers"))]
-    return probe(probed, *urls, "--interval", "100", "--silence", str(SILENCE_S), "--json")
+    return probe(*urls, "--interval", "100", "--silence", str(SILENCE_S), "--json")
 
 
 def test_the_process_itself_and_our_own_nginx_stream_and_let_a_silence_pass(seen):
@@ -97,30 +102,29 @@ def test_a_hop_that_buffers_is_named_with_its_lump_and_for_how_long(seen):
     assert found["buffered"]["seconds"] > 1.5
 
 
-def test_the_exit_code_says_that_a_hop_is_not_as_it_should_be_and_which(seen, probed, proxies):
+def test_the_exit_code_says_that_a_hop_is_not_as_it_should_be_and_which(probe, seen, probed, proxies):
     assert seen.returncode == 1
     assert "not as it should be: hop 3, hop 4, hop 5" in seen.stderr
-    good = probe(probed, probed.url, proxies["ours"].url, "--interval", "50", "--silence", "0")
+    good = probe(probed.url, proxies["ours"].url, "--interval", "50", "--silence", "0")
     assert good.returncode == 0, good.stderr
     lines = good.stdout.splitlines()
     assert len(lines) == 3
     assert all(line.endswith("streaming") for line in lines[1:])
 
 
-def test_behind_a_hop_that_buffers_nobody_else_is_blamed(tmp_path_factory, probed, proxies):
+def test_behind_a_hop_that_buffers_nobody_else_is_blamed(probe, tmp_path_factory, probed, proxies):
     outer = as_it_comes(tmp_path_factory.mktemp("outer"), proxies["buffers"].port, 60)
     try:
         urls = (probed.url, proxies["buffers"].url, outer.url)
-        seen = probe(probed, *urls, "--interval", "50", "--silence", "0", "--json")
+        seen = probe(*urls, "--interval", "50", "--silence", "0", "--json")
     finally:
         outer.close()
     assert [kinds(hop) for hop in json.loads(seen.stdout)["hops"]] == [[], [("buffered", True)], [("buffered", False)]]
 
 
-def test_the_check_list_is_proven_on_a_clean_chain_and_written_down(probed, proxies, tmp_path):
+def test_the_check_list_is_proven_on_a_clean_chain_and_written_down(probe, probed, proxies, tmp_path):
     report = tmp_path / "report.md"
     seen = probe(
-        probed,
         probed.url,
         proxies["ours"].url,
         "--prove",
@@ -141,19 +145,19 @@ def test_the_check_list_is_proven_on_a_clean_chain_and_written_down(probed, prox
     assert "failed" not in written
 
 
-def test_what_could_not_be_tried_is_not_called_shown(probed, tmp_path):
+def test_what_could_not_be_tried_is_not_called_shown(probe, probed, tmp_path):
     quick = ("--silence", "0", "--interval", "20", "--report", str(tmp_path / "report.md"))
-    seen = probe(probed, probed.url, "--prove", "--model", "no such model", *quick)
+    seen = probe(probed.url, "--prove", "--model", "no such model", *quick)
     assert seen.returncode == 1
     assert "not shown  stop works: status 404" in seen.stdout
 
 
-def test_an_address_where_nobody_is_and_one_of_somebody_else_are_broken_hops(probed):
+def test_an_address_where_nobody_is_and_one_of_somebody_else_are_broken_hops(probe, probed):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        seen = probe(probed, f"http://127.0.0.1:{nobody.getsockname()[1]}", "--silence", "0")
+        seen = probe(f"http://127.0.0.1:{nobody.getsockname()[1]}", "--silence", "0")
     assert (seen.returncode, "broken here after 0 of 20 events" in seen.stdout) == (1, True)
-    wrong = probe(probed, probed.url, "--silence", "0", key="sk-" + "x" * 43)
+    wrong = probe(probed.url, "--silence", "0", key="sk-" + "x" * 43)
     assert "status 401: this API key is not valid" in wrong.stdout
 
 
@@ -168,15 +172,15 @@ def test_an_address_where_nobody_is_and_one_of_somebody_else_are_broken_hops(pro
         (["http://x", "--ca-file", "/nowhere"], "no such file"),
     ],
 )
-def test_arguments_that_make_no_sense_are_one_line(probed, arguments, says):
-    seen = probe(probed, *arguments)
+def test_arguments_that_make_no_sense_are_one_line(probe, arguments, says):
+    seen = probe(*arguments)
     assert seen.returncode != 0
     assert says in seen.stderr
     assert "Traceback" not in seen.stderr
 
 
-def test_without_a_key_nothing_is_asked(probed):
-    seen = probe(probed, probed.url, key="")
+def test_without_a_key_nothing_is_asked(probe, probed):
+    seen = probe(probed.url, key="")
     assert "PROBE_API_KEY" in seen.stderr
     assert httpx.get(f"{probed.url}/v1/diagnostics/stream").status_code == 401
 

@@ -24,7 +24,7 @@ def client(site, key):
 
 @pytest.fixture(scope="module")
 def caller(site, key):
-    return site.add_model(key, "tests-thinker", {"markers": "think+hermes"}, "--context", "100000")
+    return site.add_model(key, "tests-thinker", markers="think+hermes")
 
 
 def says(*texts, **fields):

@@ -27,10 +27,7 @@ def told(tmp_path_factory, model_dir):
         MAX_SOCKETS_PER_USER="3", STUCK_READER_S="2", SECRET_KEY="told-" + "k" * 50,
     )  # fmt: skip
     site.prepare()
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--slots", "10",
-        "--context", "100000",
-    )  # fmt: skip
+    site.scripted(slots=10)
     site.start()
     yield site
     site.stop()

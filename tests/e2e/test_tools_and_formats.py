@@ -27,7 +27,7 @@ PERSON = {
 @pytest.fixture(scope="module")
 def caller(site, key):
     """A scripted model that writes its calls as Hermes models do."""
-    return site.add_model(key, "tests-caller", {"markers": "think+hermes"})
+    return site.add_model(key, "tests-caller", markers="think+hermes")
 
 
 def asked(api, model, said, **body):

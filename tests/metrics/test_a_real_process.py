@@ -11,14 +11,14 @@ from tests.metrics.conftest import samples_of, value
 
 TOKEN = "a-token-of-some-length"
 MARK = "mauve-badger-47"
-SCRIPT = {"script": {"outputs": [{"text": f"{MARK} "}], "repeat": 20, "delay_s": 0.005}}
+SCRIPT = {"outputs": [{"text": f"{MARK} "}], "repeat": 20, "delay_s": 0.005}
 
 
 @pytest.fixture
 def site(tmp_path, model_dir):
     site = Site(tmp_path, model_dir, METRICS_TOKEN=TOKEN, LOG_FORMAT="json")
     site.migrate()
-    site.manage("add_engine", "--kind", "scripted", "--model", "m", "--name", "s", "--options", json.dumps(SCRIPT))
+    site.scripted("m", name="s", script=SCRIPT)
     site.key = site.manage("create_api_key", "dev")
     site.start()
     yield site

@@ -36,10 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterator[
     # All tests are one user: how many of their refusals are stored must not depend on who came in the same minute.
     site = Site(tmp_path_factory.mktemp("site"), model_dir, REJECTED_ROWS_PER_MINUTE="100000")
     site.prepare()
-    site.manage(
-        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "400",
-        "--context", "100000",
-    )  # fmt: skip
+    site.scripted(slots=400)
     site.start_engine()
     site.start()
     yield site

@@ -65,7 +65,7 @@ class Place:
 @pytest.fixture(scope="session")
 def place(site: Site, key: str) -> Place:
     """The site with a scripted model, ``tests-judged``, that writes calls as Hermes models do."""
-    site.add_model(key, "tests-judged", {"markers": "think+hermes"}, "--context", "100000")
+    site.add_model(key, "tests-judged", markers="think+hermes")
     return Place(site, key)
 
 

@@ -35,8 +35,8 @@ def start(request, place, node_packages):
 @pytest.fixture(scope="module")
 def survivor(place):
     """A model that another process can carry on: its script is its own, for of a question nothing is kept."""
-    plays = {"script": {"outputs": [{"text": word} for word in WORDS], "delay_s": 0.05}}
-    return place.site.add_model(place.key, "tests-survivor", plays)
+    plays = {"outputs": [{"text": word} for word in WORDS], "delay_s": 0.05}
+    return place.site.add_model(place.key, "tests-survivor", script=plays)
 
 
 def ended(client):

@@ -52,7 +52,7 @@ def silence(folder: Path, model_dir: Path, silence_s: float) -> Iterator[Silence
         (folder / part).mkdir(parents=True)
     site = Site(folder / "site", model_dir, TTFT_TIMEOUT_S=str(silence_s + 60))
     site.prepare()
-    site.manage("add_engine", "--kind", "scripted", "--model", "scripted", "--context", "100000")
+    site.scripted()
     key = site.manage("create_api_key", "dev")
     site.start()
     with ExitStack() as ending:
