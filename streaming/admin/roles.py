@@ -7,7 +7,7 @@ from django.db.models import Q
 
 VIEWER, OPERATOR, OWNER = ROLES = ("viewer", "operator", "owner")
 #: What an operator may do to what runs.
-OPERATES = ("stop_response", "operate_engine")
+OPERATES = ("stop_response", "operate_engine", "cancel_batch")
 #: Who did what is not for those whom it is about; who somebody is elsewhere concerns whom people concern.
 OWNERS_ONLY = ("view_auditentry", "view_identity")
 #: An owner makes and changes people; deleting one takes everything of theirs along, which is a superuser's.

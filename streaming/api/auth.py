@@ -12,6 +12,7 @@ from ninja.utils import check_csrf
 from streaming.models import ApiKey
 from streaming.ownership.guards import Credential
 from streaming.store import access, task_tokens, threads
+from streaming.store.access import FoundKey
 
 from . import refusals, scopes
 from .errors import ApiError
@@ -27,7 +28,7 @@ _find_key = sync_to_async(threads.reading(access.find_key), thread_sensitive=Tru
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a request is from. ``api_key`` is None for a session, and for a task of ours, which has a ``purpose``."""
+    """Who a request is from. ``api_key`` is None for a session; a task of ours has a ``purpose``, a batch's both."""
 
     user: User
     api_key: ApiKey | None
@@ -47,7 +48,7 @@ def caller(request: HttpRequest) -> Caller:
 def credential(request: HttpRequest) -> Credential:
     """What the caller was let in with."""
     api_key_id = caller(request).api_key_id
-    if caller(request).purpose is not None:
+    if caller(request).purpose is not None and api_key_id is None:
         return Credential(is_task=True)
     return Credential(api_key_id, None if api_key_id is not None else request.session.session_key)
 
@@ -65,25 +66,31 @@ class BearerAuth(AuthBase):
         if key is None:
             raise _unauthorized("send your API key as Authorization: Bearer sk-…", "missing_api_key")
         if key.startswith(task_tokens.PREFIX):
-            return await _task(key, request.path)
+            return await _task(request, key)
         found = await _find_key(key)
         if found is None:
             raise _unauthorized("this API key is not valid", "invalid_api_key")
-        if found.state != "valid":
-            refused = _unauthorized(REFUSALS[found.state], found.state)
+        if refused := _refusal(request, found):
             await refusals.record_key(request, found.api_key, refused)
             raise refused
-        if lacking := scopes.lacking(found.api_key, request.method or "", request.path):
-            await refusals.record_key(request, found.api_key, lacking)
-            raise lacking
         return Caller(found.api_key.user, found.api_key)
 
 
-async def _task(token: str, path: str) -> Caller:
-    granted = await _redeem(token, path)
+def _refusal(request: HttpRequest, found: FoundKey) -> ApiError | None:
+    if found.state != "valid":
+        return _unauthorized(REFUSALS[found.state], found.state)
+    return scopes.lacking(found.api_key, request.method or "", request.path)
+
+
+async def _task(request: HttpRequest, token: str) -> Caller:
+    granted = await _redeem(token, request.path)
     if granted is None:
         raise _unauthorized("this token is not valid here", "invalid_api_key")
-    return Caller(granted.user, None, granted.purpose)
+    if granted.key is None:
+        return Caller(granted.user, None, granted.purpose)
+    if refused := _refusal(request, granted.key):
+        raise refused
+    return Caller(granted.user, granted.key.api_key, granted.purpose)
 
 
 class SessionAuth(AuthBase):

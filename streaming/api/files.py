@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
 from streaming.models import StoredFile
-from streaming.store import files, threads
+from streaming.store import batches, files, threads
 
 from . import file_form
 from .auth import caller
@@ -84,9 +84,12 @@ async def content(request: HttpRequest, file_id: str) -> HttpResponse:
 
 @router.delete("/files/{file_id}", response=dict[str, Any])
 async def delete(request: HttpRequest, file_id: str) -> dict[str, Any]:
-    """Remove a file and all that is in it."""
+    """Remove a file and all that is in it; not the input of a batch that has not ended."""
     file = await found(request, file_id)
-    await threads.write(files.remove, StoredFile.objects.filter(id=file.id))
+    try:
+        await threads.write(batches.remove_file, file.id)
+    except batches.InUse as used:
+        raise ApiError(409, f"{used} reads this file and has not ended", code="file_in_use") from None
     return {"id": file.id, "object": "file", "deleted": True}
 
 

@@ -63,11 +63,16 @@ def recorder(get_response: Any) -> Any:
         response: HttpResponseBase = await get_response(request)
         refused: ApiError | None = getattr(request, "refused", None)
         caller = getattr(request, "auth", None)
-        if refused is not None and caller and asks_for_answer(request):
+        if refused is not None and caller and asks_for_answer(request) and not _comes_again(caller.purpose, refused):
             await record(request, caller.user.pk, caller.api_key_id, refused)
         return response
 
     return middleware
+
+
+def _comes_again(purpose: str | None, refused: ApiError) -> bool:
+    """A line of a batch that is told to wait is no answer that somebody did not get."""
+    return purpose == Response.Purpose.BATCH and refused.status in (429, 503)
 
 
 def asks_for_answer(request: HttpRequest) -> bool:

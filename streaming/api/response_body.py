@@ -27,7 +27,7 @@ def head(response: Response, asked: Mapping[str, Any] | None = None) -> Head:
 
 async def asked_of(response: Response) -> Mapping[str, Any] | None:
     """The fields of its request that the response object repeats, where it can have some."""
-    if response.dialect != OPENAI_RESPONSES or response.purpose != Response.Purpose.API:
+    if response.dialect != OPENAI_RESPONSES or response.purpose == Response.Purpose.CHAT:
         return None
     return await threads.run(inputs.asked, response.id)
 

@@ -2,6 +2,7 @@
 
 from . import (
     anthropic_messages,
+    batches,
     chat_completions,
     conversations,
     created_responses,
@@ -29,6 +30,7 @@ v1.add_router("", responses.v1_router)
 v1.add_router("", created_responses.router)
 v1.add_router("", anthropic_messages.router)
 v1.add_router("", files.router)
+v1.add_router("", batches.router)
 v1.add_router("", diagnostics.router)
 
 # Routers with a session.

@@ -12,7 +12,8 @@ from ninja.errors import ValidationErrorContext
 from ninja.parser import Parser
 from pydantic_core import ErrorDetails
 
-from . import strict_json
+from streaming.protocol import strict_json
+
 from .errors import ApiError, body_too_large, install, noted
 
 VALUE_CHARS = 80

@@ -2,6 +2,7 @@
 
 from .access import ApiKey, Invitation, LoginToken, ServiceAccount
 from .audit import AuditEntry
+from .batch import Batch
 from .conversation import Conversation, Message
 from .engine import Engine
 from .histogram import DailyHistogram
@@ -20,6 +21,7 @@ from .webhook import WebhookDelivery, WebhookEndpoint
 __all__ = [
     "ApiKey",
     "AuditEntry",
+    "Batch",
     "Conversation",
     "DailyHistogram",
     "DailyUsage",

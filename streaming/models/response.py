@@ -31,6 +31,9 @@ class Response(models.Model):
         BATCH = "batch"
         PROBE = "probe"
 
+    #: Nobody waits for these: engines take others first, and they begin where there is room.
+    UNHURRIED = (Purpose.TITLE, Purpose.BATCH)
+
     class Mark(models.TextChoices):
         GOOD = "good"
         BAD = "bad"

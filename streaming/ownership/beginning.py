@@ -19,6 +19,9 @@ from streaming.store import log, threads
 
 from .stream_options import stream_options
 
+#: To an engine that knows priorities the smaller is the more urgent.
+LATER = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
@@ -85,6 +88,7 @@ def job_of(response: Response, policy: Policy, prompt_ids: Sequence[int]) -> Job
         sampling=Sampling(max_tokens=request["max_tokens"], stop=tuple(request["stop"]), **_sampling(response)),
         policy=policy,
         cache_salt=str(response.user_id),
+        priority=LATER if response.purpose in Response.UNHURRIED else 0,
         conversation=response.conversation_id or "",
         earlier_attempts=response.attempts,
     )

@@ -55,8 +55,8 @@ def check_room(owner: Owner, ask: Ask) -> None:
     """The caps. Looked at once more when a place is taken: others may have come since. Raises Refused."""
     if owner.draining:
         raise Refused(503, "overloaded", "the server is stopping", retry_after_s=OVERLOAD_RETRY_S)
-    if ask.purpose == Response.Purpose.TITLE and not owner.pool.room(ask.model):
-        raise Refused(503, "overloaded", "a title waits for an idle engine", retry_after_s=OVERLOAD_RETRY_S)
+    if ask.purpose in Response.UNHURRIED and owner.places.without_slot(ask.model) >= _spare(owner, ask):
+        raise Refused(503, "overloaded", f"a {ask.purpose} waits for an idle engine", retry_after_s=OVERLOAD_RETRY_S)
     try:
         owner.admission.check(ask.user_id)
         owner.pool.check_room(ask.model, owner.places.without_slot(ask.model))
@@ -73,6 +73,12 @@ def check_room(owner: Owner, ask: Ask) -> None:
             f"the model's queue is full: {full}",
             retry_after_s=full.retry_after_s,
         ) from None
+
+
+def _spare(owner: Owner, ask: Ask) -> int:
+    """How many of its kind may be there: titles are over soon, while a batch leaves the last slot to whoever comes."""
+    is_batch = ask.purpose == Response.Purpose.BATCH
+    return owner.pool.spare(ask.model) if is_batch else owner.pool.room(ask.model)
 
 
 async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tuple[Response, Tail]:

@@ -142,6 +142,11 @@ class Pool:
         free = sum(max(0, seat.free(now)) for seat in self._open(model))
         return max(0, free - len(self._queue(model).waiting))
 
+    def spare(self, model: str) -> int:
+        """The same, less one slot that stays free for who comes next, where there is more than one."""
+        is_shared = sum(seat.slots for seat in self._open(model)) > 1
+        return max(0, self.room(model) - is_shared)
+
     @property
     def seats(self) -> Collection[Seat]:
         """The engines as this process sees them. To look at."""

@@ -142,6 +142,17 @@ def find_key(plaintext: str) -> FoundKey | None:
     return FoundKey(api_key, "valid")
 
 
+def key_of_id(key_id: int | None) -> FoundKey | None:
+    """The key of a row, as a batch that was made with it acts; None where it is gone."""
+    row = ApiKey.objects.select_related("user").filter(pk=key_id).first() if key_id is not None else None
+    if row is None:
+        return None
+    if row.revoked_at is not None or not row.user.is_active:
+        return FoundKey(row, "key_revoked")
+    is_expired = row.expires_at is not None and row.expires_at <= timezone.now()
+    return FoundKey(row, "key_expired" if is_expired else "valid")
+
+
 def _note_used(key_id: int, now: datetime) -> None:
     unnoted = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - USED_NOTE_EVERY)
     try:

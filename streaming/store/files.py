@@ -1,4 +1,4 @@
-"""Owns files in the database: kept in pieces, read page by page, removed. Knows neither uploads nor batches' lines."""
+"""Owns files in the database: kept in pieces, read page by page, removed. Knows neither forms nor lines."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,11 +9,11 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Length
 from django.utils import timezone
 
-from streaming.models import FilePiece, StoredFile
+from streaming.models import Batch, FilePiece, StoredFile
 
 ID_FORMAT = re.compile(r"file-[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 PIECE_BYTES = 64 * 1024
@@ -134,7 +134,8 @@ def remove(files: QuerySet[StoredFile]) -> int:
 
 
 def due(now: datetime, limit: int) -> QuerySet[StoredFile]:
-    """Files whose time is over, and uploads that broke off: some of them."""
+    """Files whose time is over and that no batch reads, and uploads that broke off: some of them."""
     broken_off = Q(is_whole=False, purpose=StoredFile.Purpose.BATCH, created_at__lt=now - UPLOAD_MAX)
-    ids = StoredFile.objects.filter(Q(expires_at__lt=now) | broken_off).values_list("id", flat=True)[:limit]
-    return StoredFile.objects.filter(id__in=list(ids))
+    reading = Batch.objects.filter(input_file_id=OuterRef("pk"), status__in=Batch.UNFINISHED)
+    over = StoredFile.objects.filter(Q(expires_at__lt=now) | broken_off).exclude(Exists(reading))
+    return StoredFile.objects.filter(id__in=list(over.values_list("id", flat=True)[:limit]))

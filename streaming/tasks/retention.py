@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from streaming.models import Conversation
-from streaming.store import erasure, files
+from streaming.store import batches, erasure, files
 from streaming.store.expiry import expire_logs
 
 from .ticks import tick
@@ -33,7 +33,6 @@ def erase_unstored() -> int:
 @tick("streaming.expire", every_s=3600)
 def expire() -> int:
     """Logs go after LOG_TTL_DAYS, conversations after CONVERSATION_TTL_DAYS without a change; 0 keeps them for ever.
-    Files go at the time that stands in their rows.
 
     What is left when the time of one run is over has its turn at the next.
     """
@@ -42,9 +41,20 @@ def expire() -> int:
         older_than = now - timedelta(days=days)
         while days > 0 and time.monotonic() < until and (count := expire_some(older_than)):
             gone += count
+    erasure.forget_on_disk()
+    return gone
+
+
+@tick("streaming.remove_files", every_s=60)
+def remove_files() -> int:
+    """Files go at the time that stands in their rows, and then the batches that wrote them. Returns how many."""
+    until, now, gone = time.monotonic() + RUN_S, timezone.now(), 0
     while time.monotonic() < until and (count := files.remove(files.due(now, FILES_AT_ONCE))):
         gone += count
-    erasure.forget_on_disk()
+    if settings.FILE_TTL_DAYS:
+        gone += batches.remove_old(now - timedelta(days=settings.FILE_TTL_DAYS))
+    if gone:
+        erasure.forget_on_disk()
     return gone
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from streaming.api.files import FileHandover, Vanished
 from streaming.models import FilePiece, StoredFile
 from streaming.store import access, erasure, files
-from streaming.tasks.retention import expire
+from streaming.tasks.retention import remove_files
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -202,7 +202,7 @@ def test_files_go_when_their_time_is_over_and_uploads_that_broke_off_after_an_ho
     stored(u1, b"half", is_whole=False, created_at=old)
     writing = stored(u1, b"fresh", is_whole=False)
     output = stored(u1, b"written", is_whole=False, created_at=old, purpose="batch_output")
-    assert expire() == 2
+    assert remove_files() == 2
     assert set(StoredFile.objects.values_list("id", flat=True)) == {kept.id, writing.id, output.id}
     assert set(FilePiece.objects.values_list("file_id", flat=True)) == {kept.id, writing.id, output.id}
 

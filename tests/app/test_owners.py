@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import get_resolver
 
 from streaming.models import Conversation, Message, Response
-from streaming.store import access, files, shares
+from streaming.store import access, batches, files, shares
 
 pytestmark = pytest.mark.django_db
 
@@ -73,8 +73,10 @@ def test_anothers_ids_are_unknown_on_every_route(page2, u1, u2, conversation1, p
     share, _ = shares.create(u1, conversation1.id, conversation1.ended.message_id)
     theirs |= {"key_id": str(access.new_key(u1)[0].pk), "share_id": str(share.pk)}
     theirs |= {"file_id": files.store(files.NewFile(u1.pk, "f", 1, None), [b"x"], 9).id}
+    new = batches.NewBatch(u1.pk, None, "/v1/responses", theirs["file_id"], None)
+    theirs |= {"batch_id": batches.create(new, 9).id}
     unknown = {"conversation_id": UNKNOWN, "response_id": "resp_" + "0" * 26, "key_id": "9", "share_id": "9"}
-    unknown |= {"file_id": "file-" + "0" * 26}
+    unknown |= {"file_id": "file-" + "0" * 26, "batch_id": "batch_" + "0" * 26}
     for ids in (theirs, unknown):
         real = path.replace("<", "{").replace(">", "}").format(**ids)
         answer = getattr(client, method)(real, **(text if method == "post" or method == "patch" else {}))

@@ -46,7 +46,8 @@ def test_a_key_that_may_only_read_starts_nothing_and_is_told_so_in_the_dialects_
 def operations():
     for _, router in v1._routers:
         for path, view in router.path_operations.items():
-            real = "/v1" + path.format(response_id="resp_" + "0" * 26, file_id="file-" + "0" * 26)
+            ids = {"response_id": "resp_", "file_id": "file-", "batch_id": "batch_"}
+            real = "/v1" + path.format(**{name: prefix + "0" * 26 for name, prefix in ids.items()})
             yield from ((real, method.lower()) for operation in view.operations for method in operation.methods)
 
 

@@ -8,6 +8,7 @@ PAGE = HERE.parents[1] / "docs" / "api.md"
 BEGIN, END = "<!-- clients, drawn from tests/sdk -->\n", "<!-- end of the table -->"
 BEHAVIOURS = (
     "stream", "whole", "tools", "structured", "usage", "error before", "error after", "stop", "disconnect", "resume",
+    "batch",
 )  # fmt: skip
 #: What a client cannot be asked for, and why; said below the table.
 NOT_ITS_JOB = "–"

@@ -15,8 +15,10 @@ from tests.sdk.clients_table import BEGIN, END, PAGE, table
 TEXT = PAGE.read_text()
 
 
-def snippets(language):
-    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+def snippets(language, of_batches=False):
+    """Those of batches are run where there is a worker, in test_batches.py."""
+    found = re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+    return [text for text in found if ("batches" in text) == of_batches]
 
 
 def test_the_table_of_clients_is_what_the_judges_prove():

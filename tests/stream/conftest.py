@@ -53,7 +53,7 @@ class Bench:
         question = script if isinstance(script, str) else json.dumps({"script": script})
         ask = Ask(
             user_id=self.user.pk,
-            purpose="api",
+            purpose=fields.pop("purpose", "api"),
             dialect=OPENAI_CHAT,
             stream=True,
             model="scripted",

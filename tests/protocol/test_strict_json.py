@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streaming.api.strict_json import MAX_DEPTH, JsonRefused, parse
+from streaming.protocol.strict_json import MAX_DEPTH, JsonRefused, parse
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,7 @@ from streaming.api.strict_json import MAX_DEPTH, JsonRefused, parse
     [
         (b'{"a": NaN}', "NaN", "a"),
         (b'{"a": -Infinity}', "-Infinity", "a"),
+        (b'[1, "x", [], {"b": NaN}]', "NaN", "3.b"),
         (b'{"a": [{"b": 1e999}]}', "out of range", "a.0.b"),
         (b'{"a": 1, "b": {"c": 1, "c": 2}}', "'c' stands twice", "c"),
         (b'{"a": {"b": ["ok", "\\ud83d"]}}', "surrogate", "a.b.1"),

@@ -1,8 +1,9 @@
-"""Owns parsing of JSON bodies, stricter than json.loads. Knows no schema and no view."""
+"""Owns parsing of JSON that callers send, stricter than json.loads. Knows no schema. Pure."""
 
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,12 +103,9 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                name = _shown(key)
-                raise JsonRefused(f"the key {name!r} stands twice in one object", name)
-            seen.add(key)
+        counted = Counter(key for key, _ in pairs)
+        name = _shown(next(key for key, count in counted.items() if count > 1))
+        raise JsonRefused(f"the key {name!r} stands twice in one object", name)
     return made
 
 

@@ -1,0 +1,123 @@
+"""Owns the task that works at batches, turn by turn, who has waited longest first. How lines are asked: batch_turn."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import islice
+
+from django.conf import settings
+from django.utils import timezone
+
+from streaming.models import Batch
+from streaming.protocol.batch_lines import check, unanswered
+from streaming.store import batches
+from streaming.store.batches import Keep, LostLease, Result
+
+from .batch_turn import CANCELLED, EXPIRED, LEASE, LOOK_S, Numbered, Turn, asked_by, left_of, line_id, lines_of
+from .ticks import tick
+
+logger = logging.getLogger(__name__)
+
+#: A turn's length, well below every limit of a task's time; then who has waited longest has one.
+TURN_S = 60.0
+#: After a fault of ours, or where nothing can be asked for long: when the batch has its next turn at the latest.
+REST_S = 30.0
+LONGEST_REST_S = 300.0
+LINES_AT_ONCE = 200
+STATUS_OF = {CANCELLED: Batch.Status.CANCELLED, EXPIRED: Batch.Status.EXPIRED}
+
+
+@tick("streaming.work_batches", every_s=2)
+def work_batches() -> int:
+    """Turns at batches, one after the other, while there are any and not as many are worked at as may be.
+
+    Returns at how many.
+    """
+    until_s, count = time.monotonic() + min(TURN_S, settings.TASK_TIME_LIMIT_S / 2), 0
+    while (left_s := until_s - time.monotonic()) > 0:
+        batch = batches.take(uuid.uuid4().hex, settings.BATCHES_AT_ONCE, LEASE)
+        if batch is None:
+            break
+        _work_at(batch, left_s)
+        count += 1
+    return count
+
+
+def _work_at(batch: Batch, lasts_s: float) -> None:
+    rest_s = REST_S
+    try:
+        rest_s = _turn(batch, lasts_s)
+    except* LostLease:
+        logger.info("%s is worked at by another, or gone", batch.id)
+    finally:
+        batches.release(batch, timezone.now() + timedelta(seconds=rest_s))
+
+
+def _turn(batch: Batch, lasts_s: float) -> float:
+    """Returns how long the batch may rest."""
+    if batch.status == Batch.Status.CANCELLING and not batch.output_file_id:
+        batches.finish(batch, Batch.Status.CANCELLED, _keep(batch))
+        return 0.0
+    if not batch.output_file_id and not _begin(batch):
+        return 0.0
+    turn = Turn(batch, lasts_s)
+    if not turn.ending:
+        asyncio.run(turn.work())
+    batch.refresh_from_db()
+    if turn.ending:
+        _end_early(batch, turn)
+    elif batch.completed + batch.failed == batch.total:
+        is_cancelled = batch.status == Batch.Status.CANCELLING
+        batches.finish(batch, Batch.Status.CANCELLED if is_cancelled else Batch.Status.COMPLETED, _keep(batch))
+    return min(LONGEST_REST_S, turn.pause_s or 0.0)
+
+
+def _begin(batch: Batch) -> bool:
+    """Whether its lines are sound."""
+    longest_bytes = settings.MAX_BODY_BYTES
+    checked = check(_holding(batch, lines_of(batch, longest_bytes)), batch.endpoint, longest_bytes)
+    if checked.errors:
+        batches.finish(batch, Batch.Status.FAILED, _keep(batch), checked.errors)
+        return False
+    batches.begin(batch, checked.count, checked.keeps_nothing)
+    batch.refresh_from_db()
+    return True
+
+
+def _end_early(batch: Batch, turn: Turn) -> None:
+    """Say of every line that has no answer why it has none."""
+    assert turn.ending
+    code, message = turn.ending
+    batches.stop_lines(batch.id, "api")
+    left = _holding(batch, left_of(batch))
+    while some := list(islice(left, LINES_AT_ONCE)):
+        batches.write(batch, list(_unanswered(batch, some, code, message)))
+    errors = [{"code": code, "line": None, "message": message, "param": None}] if turn.has_lost_rights else []
+    batches.finish(batch, STATUS_OF.get(turn.ending, Batch.Status.FAILED), _keep(batch), errors)
+
+
+def _holding(batch: Batch, numbered: Iterable[Numbered]) -> Iterator[Numbered]:
+    """The same lines; whoever goes through them keeps the batch meanwhile. Raises LostLease."""
+    held_at = time.monotonic()
+    for one in numbered:
+        if time.monotonic() - held_at > LOOK_S:
+            batches.renew(batch, LEASE)
+            held_at = time.monotonic()
+        yield one
+
+
+def _unanswered(batch: Batch, some: Iterable[Numbered], code: str, message: str) -> Iterable[Result]:
+    for number, line in some:
+        said = unanswered(line_id(batch, number), asked_by(batch, line).custom_id, code, message)
+        yield Result(number, said, is_error=True)
+
+
+def _keep(batch: Batch) -> Keep:
+    if batch.no_store:
+        kept, unread = timedelta(seconds=settings.NO_STORE_FILE_S), timedelta(seconds=settings.NO_STORE_KEEP_S)
+        return Keep(kept, unread)
+    days = settings.FILE_TTL_DAYS
+    return Keep(timedelta(days=days) if days else None, None)

@@ -1,0 +1,307 @@
+"""Batches as the official SDKs drive them, on a real site with a real Celery worker that is killed and loses rights.
+
+The engine is scripted. Every line's answer says which line it is of, so that nothing can be answered by another's.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import openai
+import pytest
+
+from tests.child import ROOT, Child
+from tests.cluster.valkey import Valkey
+from tests.e2e.reading import eventually
+from tests.e2e.site import Site
+from tests.sdk.conftest import Place, run_node, says
+from tests.sdk.test_the_api_page import snippets
+
+judge = pytest.mark.judge
+WAIT_S = 60
+LINES_AT_ONCE = 4
+
+
+class Night:
+    """The site, its worker and its beat."""
+
+    def __init__(self, site: Site, key: str):
+        self.site = site
+        self.key = key
+        self.worker = self._celery("worker", "--concurrency", "2")
+        self.beat = self._celery("beat", "--schedule", str(site.data_dir / "beat"), "--pidfile=")
+        self.worker.line_with("ready.")
+
+    def _celery(self, *args: str) -> Child:
+        command = [sys.executable, "-m", "celery", "-A", "chatsite", *args, "--loglevel", "INFO"]
+        return Child(command, self.site.env, self.site.data_dir / "tasks.log")
+
+    def kill_worker(self) -> None:
+        """kill -9: the parent and its pool."""
+        _kill(self.worker)
+
+    def start_worker(self) -> None:
+        self.worker = self._celery("worker", "--concurrency", "2")
+        self.worker.line_with("ready.")
+
+    def client(self, key: str | None = None) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.site.url}/v1", api_key=key or self.key, max_retries=0)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.site, self.key)
+
+    def run(self, *command: str, cwd, **options) -> subprocess.Popen:
+        """A program of a caller's."""
+        env = os.environ | {"URL": self.place.url, "KEY": self.key, "MODEL": "scripted", "PYTHONPATH": str(ROOT)}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, env=env, cwd=cwd, **pipes, **options)
+
+    def rows(self, batch_id: str) -> list[tuple]:
+        """Key, end state and end reason of every response of the batch."""
+        asked = "SELECT idempotency_key, end_state, end_reason FROM streaming_response WHERE idempotency_key LIKE ?"
+        return self.site.rows(asked, f"{batch_id}.%")
+
+    def stop(self) -> None:
+        for child in (self.beat, self.worker):
+            _kill(child)
+
+
+def _kill(child: Child) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.popen.pid, signal.SIGKILL)
+    child.popen.wait(10)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("night")
+    (folder / "valkey").mkdir(mode=0o700)
+    (folder / "site").mkdir()
+    valkey = Valkey(folder / "valkey")
+    valkey.start()
+    site = Site(
+        folder / "site", folder, VALKEY_URL=valkey.url, BATCH_LINES_AT_ONCE=str(LINES_AT_ONCE), NO_STORE_KEEP_S="1"
+    )
+    site.migrate()
+    site.manage(
+        "add_engine", "--kind", "scripted", "--model", "scripted", "--name", "scripted", "--slots", "50",
+        "--context", "100000",
+    )  # fmt: skip
+    key = site.manage("create_api_key", "nora")
+    site.start()
+    site.env["SITE_URL"] = site.url
+    running = Night(site, key)
+    yield running
+    running.stop()
+    site.stop()
+    valkey.kill()
+
+
+@pytest.fixture
+def client(night):
+    with night.client() as client:
+        yield client
+
+
+def line(number, text=None, url="/v1/chat/completions", **body):
+    asked = text or says(f"answer {number}")
+    said = {"input": asked} if url == "/v1/responses" else {"messages": [{"role": "user", "content": asked}]}
+    more = {"max_tokens": 100} if url == "/v1/messages" else {}
+    whole = {"model": "scripted", **said, **more, **body}
+    return {"custom_id": f"line {number}", "method": "POST", "url": url, "body": whole}
+
+
+def start(client, lines, endpoint="/v1/chat/completions", **fields):
+    data = "\n".join(map(json.dumps, lines)).encode()
+    file = client.files.create(file=("night.jsonl", io.BytesIO(data)), purpose="batch")
+    return client.batches.create(input_file_id=file.id, endpoint=endpoint, completion_window="24h", **fields)
+
+
+def until(client, batch, *statuses, timeout_s=WAIT_S):
+    return eventually(lambda: (b := client.batches.retrieve(batch.id)).status in statuses and b, timeout_s, 0.1)
+
+
+def content(client, file_id):
+    return [json.loads(text) for text in client.files.content(file_id).text.splitlines()] if file_id else []
+
+
+def texts(lines):
+    found = {}
+    for one in lines:
+        assert one["custom_id"] not in found
+        assert (one["response"]["status_code"], one["error"]) == (200, None)
+        found[one["custom_id"]] = one["response"]["body"]["choices"][0]["message"]["content"]
+    return found
+
+
+@judge("openai-python", "batch")
+def test_every_line_is_answered_in_a_file(client, night):
+    batch = start(client, [*(line(n) for n in range(12)), line(99, model="nope")], metadata={"night": "monday"})
+    assert (batch.status, batch.metadata, batch.output_file_id) == ("validating", {"night": "monday"}, None)
+    done = until(client, batch, "completed")
+    assert (done.request_counts.total, done.request_counts.completed, done.request_counts.failed) == (13, 12, 1)
+    assert done.in_progress_at <= done.finalizing_at <= done.completed_at <= done.expires_at
+    said = content(client, done.output_file_id)
+    assert texts(said) == {f"line {n}": f"answer {n}" for n in range(12)}
+    for one in said:
+        assert one["response"]["request_id"] == one["response"]["body"]["id"]
+        assert client.responses.retrieve(one["response"]["request_id"]).status == "completed"
+    [failed] = content(client, done.error_file_id)
+    assert (failed["custom_id"], failed["response"]["status_code"]) == ("line 99", 404)
+    assert failed["response"]["body"]["error"]["code"] == "model_not_found"
+    assert Counter(night.rows(batch.id)) == {(f"{batch.id}.{n}", "completed", "stop"): 1 for n in range(1, 13)}
+    ids = [row.id for row in client.batches.list(limit=1)]
+    assert ids[0] == batch.id
+    file = client.files.retrieve(done.output_file_id)
+    assert (file.purpose, file.bytes) == ("batch_output", len(client.files.content(file.id).read()))
+    assert {file.id, batch.input_file_id} <= {row.id for row in client.files.list(limit=1)}
+    assert client.files.delete(file.id).deleted
+
+
+@pytest.mark.parametrize("endpoint", ["/v1/responses", "/v1/messages"])
+def test_the_other_dialects_have_batches_too(client, endpoint):
+    batch = start(client, [line(1, url=endpoint)], endpoint)
+    [said] = content(client, until(client, batch, "completed").output_file_id)
+    assert "answer 1" in json.dumps(said["response"]["body"])
+
+
+def test_what_is_wrong_with_lines_is_told_by_their_numbers(client, night):
+    data = [json.dumps(line(1)), "{", json.dumps(line(1)), "", json.dumps({**line(2), "url": "/v1/responses"})]
+    file = client.files.create(file=("bad.jsonl", "\r\n".join(data).encode()), purpose="batch")
+    batch = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+    failed = until(client, batch, "failed")
+    assert [(error.line, error.code) for error in failed.errors.data] == [
+        (2, "invalid_json_line"), (3, "duplicate_custom_id"), (5, "invalid_url"),
+    ]  # fmt: skip
+    assert (failed.output_file_id, failed.error_file_id, night.rows(batch.id)) == (None, None, [])
+
+
+def test_a_worker_that_is_killed_amid_a_batch_loses_no_line_and_asks_none_twice(client, night):
+    count = 40
+    batch = start(client, [line(n, says(f"answer {n}", first_delay_s=0.25)) for n in range(count)])
+    eventually(lambda: client.batches.retrieve(batch.id).request_counts.completed > 5, WAIT_S)
+    night.kill_worker()
+    assert client.batches.retrieve(batch.id).status == "in_progress"
+    assert len(night.rows(batch.id)) > client.batches.retrieve(batch.id).request_counts.completed
+    night.start_worker()
+    done = until(client, batch, "completed")
+    assert texts(content(client, done.output_file_id)) == {f"line {n}": f"answer {n}" for n in range(count)}
+    assert done.error_file_id is None
+    assert Counter(night.rows(batch.id)) == {(f"{batch.id}.{n}", "completed", "stop"): 1 for n in range(1, count + 1)}
+
+
+def test_a_cancel_stops_what_runs_and_keeps_what_is_answered(client, night):
+    endless = [line(n, says("tick ", repeat=0, delay_s=0.05)) for n in range(2, 10)]
+    batch = start(client, [line(1), *endless])
+    eventually(lambda: len(night.rows(batch.id)) == 1 + LINES_AT_ONCE, WAIT_S)
+    with pytest.raises(openai.ConflictError, match="has not ended"):
+        client.files.delete(batch.input_file_id)
+    began_s = time.monotonic()
+    assert client.batches.cancel(batch.id).status == "cancelling"
+    eventually(lambda: all(end_state for _, end_state, _ in night.rows(batch.id)), 5)
+    assert time.monotonic() - began_s < 5
+    done = until(client, batch, "cancelled")
+    assert texts(content(client, done.output_file_id)) == {"line 1": "answer 1"}
+    failed = content(client, done.error_file_id)
+    assert {one["custom_id"] for one in failed} == {f"line {n}" for n in range(2, 10)}
+    assert {one["error"]["code"] for one in failed} == {"batch_cancelled"}
+    ends = Counter(end[1:] for end in night.rows(batch.id))
+    assert ends == {("completed", "stop"): 1, ("cancelled", "api"): LINES_AT_ONCE}
+    assert client.batches.cancel(batch.id).status == "cancelled"
+
+
+def test_a_key_that_is_revoked_ends_its_batch(client, night):
+    key = night.site.manage("create_api_key", "nora")
+    with night.client(key) as theirs:
+        batch = start(theirs, [line(1), *(line(n, says("tick ", repeat=0, delay_s=0.05)) for n in range(2, 8))])
+    eventually(lambda: client.batches.retrieve(batch.id).request_counts.completed, WAIT_S)
+    night.site.write(
+        "UPDATE streaming_apikey SET revoked_at = created_at WHERE id ="
+        " (SELECT api_key_id FROM streaming_batch WHERE id = ?)", batch.id,
+    )  # fmt: skip
+    failed = until(client, batch, "failed")
+    assert failed.errors.data[0].code == "key_revoked"
+    assert texts(content(client, failed.output_file_id)) == {"line 1": "answer 1"}
+    assert {one["error"]["code"] for one in content(client, failed.error_file_id)} == {"key_revoked"}
+    eventually(lambda: all(end_state for _, end_state, _ in night.rows(batch.id)))
+
+
+def test_a_window_that_is_over_keeps_what_was_answered(client, night):
+    batch = start(client, [line(1), line(2, says("tick ", repeat=0, delay_s=0.05))])
+    eventually(lambda: client.batches.retrieve(batch.id).request_counts.completed, WAIT_S)
+    night.site.write("UPDATE streaming_batch SET expires_at = created_at WHERE id = ?", batch.id)
+    done = until(client, batch, "expired")
+    assert texts(content(client, done.output_file_id)) == {"line 1": "answer 1"}
+    assert [one["error"]["code"] for one in content(client, done.error_file_id)] == ["batch_expired"]
+    assert ("cancelled", "api") in {end[1:] for end in night.rows(batch.id)}
+
+
+def test_a_batch_that_is_not_to_be_stored_leaves_its_answers_only(client, night):
+    batch = start(client, [line(1, store=False)])
+    done = until(client, batch, "completed")
+    [said] = content(client, done.output_file_id)
+    file = client.files.retrieve(done.output_file_id)
+    assert 86_000 < file.expires_at - done.completed_at <= 86_401
+    erased = "SELECT erased_at IS NOT NULL FROM streaming_response WHERE id = ?"
+    eventually(lambda: night.site.rows(erased, said["response"]["request_id"]) == [(True,)], 40)
+    with pytest.raises(openai.NotFoundError):
+        client.files.content(batch.input_file_id)
+
+
+@pytest.fixture(scope="module")
+def seen(night, node_packages):
+    return run_node("batches.mjs", night.place)
+
+
+@judge("openai-node", "batch")
+def test_openai_node_sends_waits_reads_lists_and_deletes(seen):
+    assert seen["answered"] == {
+        "counts": {"total": 2, "completed": 2, "failed": 0},
+        "said": [["a", "Hello ☕"], ["b", "Hello ☕"]],
+        "listed": True,
+        "files": True,
+        "kept": "in.jsonl",
+        "deleted": True,
+    }
+
+
+def test_openai_node_cancels(seen):
+    assert seen["cancelled"] == {"first": "cancelling", "last": "cancelled"}
+
+
+def ended(program, timeout_s=WAIT_S):
+    out, err = program.communicate(timeout=timeout_s)
+    return program.returncode, out, err
+
+
+def test_the_snippets_of_the_page_run(night, tmp_path):
+    (python,), (curl,) = snippets("python", of_batches=True), snippets("sh", of_batches=True)
+    code, out, err = ended(night.run(sys.executable, "-c", python, cwd=tmp_path))
+    assert (code, [line.split()[0] for line in out.splitlines() if line]) == (0, ["rivers", "lakes"]), err
+    (tmp_path / "questions.jsonl").write_text(json.dumps(line(1)))
+    code, out, err = ended(night.run("sh", "-ec", curl, cwd=tmp_path))
+    assert (code, json.loads(out)["status"]) == (0, "validating"), err
+
+
+def test_the_example_writes_the_answers_and_cancels_on_ctrl_c(night, tmp_path):
+    questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+    command = [sys.executable, "-m", "examples.batch", str(questions), str(answers)]
+    questions.write_text("\n".join(json.dumps(line(n)) for n in range(3)))
+    code, out, err = ended(night.run(*command, cwd=ROOT))
+    assert (code, out.splitlines()[1], err) == (0, "completed: 3 of 3", "")
+    said = texts(json.loads(text) for text in answers.read_text().splitlines())
+    assert said == {f"line {n}": f"answer {n}" for n in range(3)}
+    questions.write_text(json.dumps(line(7, says("tick ", repeat=0, delay_s=0.05))))
+    program = night.run(*command, cwd=ROOT)
+    batch_id = program.stdout.readline().strip()
+    eventually(lambda: night.rows(batch_id), WAIT_S)
+    program.send_signal(signal.SIGINT)
+    code, out, err = ended(program)
+    assert (code, out, "batch_cancelled" in err) == (1, "cancelled: 0 of 1\n", True)
