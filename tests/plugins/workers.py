@@ -21,7 +21,7 @@ ELSEWHERE = tuple(
     f"tests/e2e/test_{name}.py"
     for name in (
         "a_full_disk", "behind_nginx", "costs", "other_servers", "probing_hops", "the_live_page", "the_socket",
-        "what_nginx_lets_through",
+        "processes_that_come_and_go", "what_nginx_lets_through",
     )
 )  # fmt: skip
 ALONE = ("tests/bench/",)
