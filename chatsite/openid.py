@@ -11,8 +11,11 @@ ACCOUNTS = ("off", "open", "domains")
 ISSUER_CHARS_MAX = 300
 
 
-def check(issuer: str, client_id: str, scopes: Sequence[str], accounts: str, domains: Sequence[str]) -> None:
-    """Raises ImproperlyConfigured, naming the setting, for what could not work or is not as safe as it looks."""
+def check(issuer: str, client: Sequence[str], scopes: Sequence[str], accounts: str, domains: Sequence[str]) -> None:
+    """Raises ImproperlyConfigured, naming the setting, for what could not work or is not as safe as it looks.
+
+    ``client`` is the client's id and secret.
+    """
     if not issuer:
         return
     parts = urlsplit(issuer)
@@ -20,8 +23,10 @@ def check(issuer: str, client_id: str, scopes: Sequence[str], accounts: str, dom
         raise ImproperlyConfigured(f"OIDC_ISSUER must be an https:// address (http:// on this machine), not {issuer!r}")
     if not parts.hostname or parts.query or parts.fragment or parts.username or len(issuer) > ISSUER_CHARS_MAX:
         raise ImproperlyConfigured(f"OIDC_ISSUER must be a scheme, a host and a path, not {issuer[:400]!r}")
-    if not client_id:
+    if not client[0]:
         raise ImproperlyConfigured("OIDC_CLIENT_ID must be set where OIDC_ISSUER is")
+    if not all(part.isascii() and part.isprintable() for part in client):
+        raise ImproperlyConfigured("OIDC_CLIENT_ID and OIDC_CLIENT_SECRET must be of printable ASCII characters")
     if "openid" not in scopes:
         raise ImproperlyConfigured(f"OIDC_SCOPES must name openid, not {' '.join(scopes)!r}")
     if accounts not in ACCOUNTS:

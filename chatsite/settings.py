@@ -198,7 +198,7 @@ OIDC_ACCOUNTS = env("OIDC_ACCOUNTS", "off")
 OIDC_DOMAINS = [domain.lower() for domain in env_list("OIDC_DOMAINS", "")]
 OIDC_CA_FILE = env("OIDC_CA_FILE")
 OIDC_TIMEOUT_S = env_period("OIDC_TIMEOUT_S", 5)
-openid.check(OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_SCOPES, OIDC_ACCOUNTS, OIDC_DOMAINS)
+openid.check(OIDC_ISSUER, (OIDC_CLIENT_ID, OIDC_CLIENT_SECRET), OIDC_SCOPES, OIDC_ACCOUNTS, OIDC_DOMAINS)
 #: Off: nobody logs in, makes an account or gets in anew by a password; one-time links still work.
 PASSWORD_LOGIN = env_flag("PASSWORD_LOGIN", True)
 if not PASSWORD_LOGIN and (not OIDC_ISSUER or SIGNUP != "off"):

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -16,6 +17,12 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 ID, SECRET = "chat", "s3cret/with+signs"
+
+
+@cache
+def first_key():
+    """The one that every provider begins with: making one takes a while."""
+    return RSAKey.generate_key(2048)
 
 
 class Provider:
@@ -30,7 +37,7 @@ class Provider:
         self.goes_on = threading.Event()
         self.goes_on.set()
         self.in_userinfo = ()
-        self.turn_keys()
+        self.key, self.alg, self.kid = first_key(), "RS256", "first"
 
     def turn_keys(self, kind="RSA"):
         make = {"RSA": lambda: RSAKey.generate_key(2048), "EC": lambda: ECKey.generate_key("P-256")}[kind]

@@ -21,6 +21,8 @@ from .wire import ask
 
 #: People who come back at the same moment, in this process: strangers can make it ask, but not in heaps.
 AT_ONCE_MAX = 16
+#: RFC 6749, section 5.2: the provider does not know the site, or not by this secret.
+SITE_REFUSED = ("invalid_client", "unauthorized_client")
 #: A PKCE verifier has 43 to 128 characters.
 VERIFIER_CHARS = 64
 
@@ -109,11 +111,11 @@ class Provider:
         auth = ClientAuth(self.client.client_id, self.client.client_secret, self._auth_method(known))
         url, headers, body = auth.prepare("POST", known.token_endpoint, sent, body)
         status, tokens = await ask(self.client, "POST", url, headers, body)
-        if status == 429:
-            raise Away("the provider says that it is asked too often")
         if status != 200 or not isinstance(tokens, dict):
-            error = tokens.get("error") if isinstance(tokens, dict) else None
-            raise Refused(f"the code was not taken: {status}, {str(error)[:100]!r}")
+            error = str(tokens.get("error"))[:100] if isinstance(tokens, dict) else ""
+            # What is wrong with the site, or with too many of it, is no fault of this person.
+            whose = Away if status in (401, 429) or error in SITE_REFUSED else Refused
+            raise whose(f"the code was not taken: {status}, {error!r}")
         return tokens
 
     def _auth_method(self, known: Metadata) -> str:

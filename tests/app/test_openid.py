@@ -16,9 +16,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
+from joserfc.jwk import ECKey
 
 from streaming.models import AuditEntry, Identity, ServiceAccount
-from streaming.openid import kept
+from streaming.openid import Away, kept
+from streaming.openid.id_token import key_set
 from streaming.views import openid
 from tests import openid_provider
 from tests.app.conftest import Page
@@ -399,6 +401,70 @@ def test_codes_are_not_guessed_and_nothing_of_them_is_kept(provider):
     assert Client(REMOTE_ADDR="198.51.100.7").get("/login/oidc/").status_code == 302
 
 
+def test_a_site_that_the_provider_does_not_know_is_not_the_persons_fault(provider, visitor, settings, caplog):
+    settings.OIDC_CLIENT_SECRET = "old"
+    assert log_in(visitor).status_code == 503
+    assert "invalid_client" in caplog.text
+    assert not AccessAttempt.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_so_many_come_back_at_once_and_no_more(provider, monkeypatch):
+    monkeypatch.setattr("streaming.openid.provider.AT_ONCE_MAX", 3)
+    clients = [AsyncClient() for _ in range(5)]
+    states = [parse_qs(urlsplit((await one.get("/login/oidc/"))["Location"]).query)["state"][0] for one in clients]
+    provider.goes_on.clear()
+    coming = [
+        asyncio.create_task(client.get(f"/login/oidc/back/?state={state}&code=x"))
+        for client, state in zip(clients, states, strict=True)
+    ]
+    done, waiting = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+    while len(done) < 2:
+        more, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        done |= more
+    assert {task.result().status_code for task in done} == {503}
+    provider.goes_on.set()
+    assert {answer.status_code for answer in await asyncio.gather(*waiting)} == {403}
+    assert provider.asked["token"] == 3
+
+
+def test_behind_a_proxy_that_ends_tls_the_way_back_is_https_and_so_is_the_cookie(provider, visitor, settings):
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    answer = visitor.get(
+        "/login/oidc/?next=http://testserver/c/1", headers={"X-Forwarded-Proto": "https", "Host": "testserver"}
+    )
+    asked = parse_qs(urlsplit(answer["Location"]).query)
+    assert asked["redirect_uri"] == ["https://testserver/login/oidc/back/"]
+    assert answer.cookies["openid"]["secure"]
+
+
+def test_staff_that_comes_in_by_the_provider_is_noted_as_by_a_password(provider, visitor):
+    log_in(visitor)
+    User.objects.update(is_staff=True)
+    log_in(Client(REMOTE_ADDR="192.0.2.7"))
+    noted = AuditEntry.objects.get(action="signed in")
+    assert (noted.actor, noted.address) == ("ann", "192.0.2.7")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        None,
+        [],
+        [None, 7],
+        [{"kty": "oct", "k": "c2VjcmV0"}],
+        [{"kty": "RSA", "n": "AQAB", "e": "AQAB"}],
+        [{"kty": "RSA"}],
+        [ECKey.generate_key("P-384").as_dict(private=False)],
+        [openid_provider.first_key().as_dict(private=False) | {"use": "enc"}],
+        [openid_provider.first_key().as_dict(private=False) | {"alg": "RS512"}],
+    ],
+)
+def test_keys_that_are_not_for_this_prove_nothing(keys):
+    with pytest.raises(Away):
+        key_set({"keys": keys})
+
+
 def test_only_get_counts_and_looking_ahead_does_nothing(provider, visitor):
     assert visitor.post("/login/oidc/").status_code == 405
     assert visitor.head("/login/oidc/").status_code == 405
@@ -435,6 +501,7 @@ def test_who_is_in_and_no_staff_is_told_so_by_the_admin(provider, visitor):
         ({"OIDC_ISSUER": "http://id.example.org"}, "OIDC_ISSUER must be an https:// address"),
         ({"OIDC_ISSUER": "https://u:p@id.example.org"}, "OIDC_ISSUER must be a scheme, a host and a path"),
         ({"OIDC_CLIENT_ID": ""}, "OIDC_CLIENT_ID must be set"),
+        ({"OIDC_CLIENT_ID": "chät"}, "OIDC_CLIENT_ID and OIDC_CLIENT_SECRET must be of printable ASCII"),
         ({"OIDC_SCOPES": "email"}, "OIDC_SCOPES must name openid"),
         ({"OIDC_ACCOUNTS": "yes"}, "OIDC_ACCOUNTS must be off, open, domains"),
         ({"OIDC_ACCOUNTS": "domains"}, "OIDC_DOMAINS and OIDC_ACCOUNTS=domains need each other"),
