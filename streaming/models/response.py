@@ -81,6 +81,9 @@ class Response(models.Model):
     error_code = models.CharField(max_length=64, blank=True)
     error_message = models.TextField(blank=True)
     abort_proven = models.BooleanField(null=True)
+    unproven_since = models.DateTimeField(
+        null=True, blank=True, help_text="since when an engine that was left has not shown that it stopped"
+    )
     stop_ms = models.FloatField(null=True, blank=True, help_text="from the stop call to the engine's proof")
     tokens_after_stop = models.PositiveIntegerField(null=True, blank=True)
 
@@ -138,6 +141,9 @@ class Response(models.Model):
             models.Index(F("generated_tokens") - F("delivered_tokens"), name="response_wasted_tokens"),
             models.Index(fields=["mark", "-created_at"], condition=Q(mark__isnull=False), name="response_marked"),
             models.Index(fields=["owner"], condition=~Q(state="ended"), name="response_unended_owner"),
+            models.Index(
+                fields=["unproven_since", "id"], condition=Q(unproven_since__isnull=False), name="response_unproven"
+            ),
             models.Index(
                 fields=["ended_at"], condition=Q(no_store=True, erased_at__isnull=True), name="response_to_erase"
             ),

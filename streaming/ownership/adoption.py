@@ -8,16 +8,16 @@ from contextlib import suppress
 from django.conf import settings
 from django.db import DatabaseError
 
-from streaming.engine.base import EngineError
 from streaming.engine.registry import engine_for
 from streaming.models import Engine, Response
-from streaming.protocol.end_state import STOPPED, decide
+from streaming.protocol.end_state import STOPPED, End, decide
 from streaming.protocol.policy import Policy, parse_policy
 from streaming.store import log, orphans, threads
 from streaming.store.packing import unpack_prompt
 
 from .beginning import beginning_of, job_of
 from .owner import Owner
+from .silencing import silence
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ async def _adopt_or_lose(owner: Owner, response: Response, reader_waits: bool) -
 
 async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) -> None:
     if response.stop_reason:
-        await threads.write(orphans.end_orphan, response, decide(None, STOPPED, response.stop_reason))
+        await _end(owner, response, decide(None, STOPPED, response.stop_reason))
         return
     policy = parse_policy(response.policy, settings.MAX_GRACE_S)
     followers = await owner.company.readers_of(response.id) if owner.company else {}
@@ -72,25 +72,22 @@ async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) ->
     is_constrained = response.request.get("options", {}).get("constrained", False)
     row = await _engine_row(owner, response) if wanted and not is_constrained else None
     if row is None:
-        await threads.write(orphans.end_orphan, response, orphans.LOST)
+        await _end(owner, response, orphans.LOST)
         return
     if await threads.write(orphans.adopt, response, owner.id):
-        await _silence(owner, response)
+        await silence(owner, response)
         await _carry_on(owner, response, row, policy, followers)
+
+
+async def _end(owner: Owner, response: Response, how: End) -> None:
+    if await threads.write(orphans.end_orphan, response, how):
+        await silence(owner, response)
 
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
     """An engine that goes on where another stopped."""
     rows = [row for row in await owner.pool.rows() if row.model == response.model]
     return next((row for row in rows if engine_for(row).can_continue), None)
-
-
-async def _silence(owner: Owner, response: Response) -> None:
-    """Who had it may only be paused, and its engine at work: that is told to stop, where it can be by a name."""
-    for row in await owner.pool.rows():
-        if row.pk == response.engine_id:
-            with suppress(EngineError):
-                await engine_for(row).abort(f"{response.id}-{response.epoch - 1}")
 
 
 async def _carry_on(

@@ -125,6 +125,7 @@ class Owner:
             carry_on=beginning.carried_on,
             followers_of=self.company.readers_of if self.company else None,
             on_unproven=self.aborts.retry,
+            on_disowned=self.aborts.note_made,
         )
         self._relays[job.response_id] = relay
         self._tails[job.response_id] = tail

@@ -18,6 +18,7 @@ from .company import Company
 from .draining import look_after_drained
 from .gauges import Gauges
 from .guards import Guards
+from .late_proofs import prove_by_rows
 from .owner import current
 from .probe import Probe, Readiness
 from .sweep import Sweep, sweep_own
@@ -75,6 +76,7 @@ async def start_process(others_are_dead: bool) -> None:
     owner.run_beside(watch_own(owner))
     owner.run_beside(look_after_drained(owner))
     owner.run_beside(sweep_own(owner))
+    owner.run_beside(prove_by_rows(owner))
     owner.run_beside(guards().run())
 
 

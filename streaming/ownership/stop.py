@@ -11,6 +11,7 @@ from streaming.protocol.end_state import STOPPED, decide
 from streaming.store import orphans, responses, threads
 
 from .owner import Owner
+from .silencing import silence
 
 END_POLL_S = 0.05
 STORING_S = 1.0
@@ -31,7 +32,8 @@ async def stop(owner: Owner, response: Response, reason: str) -> None:
         await threads.write(responses.request_stop, response.id, reason)
         await owner.ended(response.id)
     elif owner.is_orphan(response):
-        await threads.write(orphans.end_orphan, response, end)
+        if await threads.write(orphans.end_orphan, response, end):
+            await silence(owner, response)
         if response.conversation_id:
             owner.changes.announce(response.user_id, Change(ENDED, response.conversation_id, response.id))
     else:

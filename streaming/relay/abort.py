@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from streaming.engine.base import Engine, EngineError, GenerateRequest
 from streaming.protocol.engine_output import EngineOutput
@@ -27,6 +28,8 @@ class Unproven:
 
 #: Sees to it that an engine is asked again.
 OnUnproven = Callable[[Unproven], None]
+#: Takes down what engines made for an owner of a response (its id) that another has taken over.
+OnDisowned = Callable[[str, Sequence[Mapping[str, Any]]], None]
 
 
 async def is_proven(proof: Awaitable[bool], request_id: str, patience_s: float) -> bool:

@@ -70,6 +70,7 @@ class Account:
 
     def __init__(self, earlier: Sequence[Mapping[str, Any]]):
         self._over: list[dict[str, Any]] = [dict(attempt) for attempt in earlier]
+        self._unproven = set(attempts.unproven(self._over))
         self.current: Attempt | None = None
 
     @property
@@ -93,10 +94,22 @@ class Account:
         if attempt := self.current:
             self.current = None
             self._over.append(attempt.to_dict(ended, now, generated_tokens, usage))
+            if attempt.abort_proven is False and attempt.lease.engine.can_prove_aborts:
+                self._unproven.add(attempt.request.request_id)
 
     def proven_late(self, request_id: str, proven_ms: float) -> None:
         """An abort that could not be proven at first has been, so long after it was asked for."""
         attempts.prove_late(self._over, request_id, proven_ms)
+        self._unproven.discard(request_id)
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether an engine was left that could show that it stopped, and has not."""
+        return bool(self._unproven)
+
+    def of_epoch(self, epoch: int) -> list[dict[str, Any]]:
+        """Those that are over and were this owner's."""
+        return [attempt for attempt in self._over if attempts.epoch_of(attempt["request_id"]) == epoch]
 
     def to_json(self) -> str:
         """Those that are over."""

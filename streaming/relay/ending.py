@@ -39,4 +39,4 @@ def ending(
     payload = end.to_payload(counts, stop, matched)
     if output_error is not None:
         payload["output_error"] = dict(output_error)
-    return payload, Ending(end, row)
+    return payload, Ending(end, row, account.is_unproven)

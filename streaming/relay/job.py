@@ -6,6 +6,7 @@ from typing import Any
 
 from streaming.engine.base import GenerateRequest, Sampling
 from streaming.protocol.policy import Policy
+from streaming.store.attempts import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Job:
         """The engine's request: what is left to generate after ``produced_tokens``; each attempt has its own name."""
         left = max(1, self.sampling.max_tokens - produced_tokens)
         return GenerateRequest(
-            request_id=f"{self.response_id}-{self.epoch}" + (f"r{attempt}" if attempt > 1 else ""),
+            request_id=name_of(self.response_id, self.epoch, attempt),
             prompt_ids=self.prompt_ids,
             messages=self.messages,
             sampling=replace(self.sampling, max_tokens=left),

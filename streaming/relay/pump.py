@@ -81,8 +81,7 @@ class Pump:
                     if self._tail.pending_bytes > PENDING_BYTES_MAX:
                         await self._room()
         except asyncio.CancelledError:
-            if not self._fate.given_up:
-                await self._prove(stream, attempt, earlier_tokens)
+            await self._see_off(stream, attempt, earlier_tokens)
             if self._fate.moved is None or self._fate.interrupted or self._fate.given_up:
                 raise
             current = asyncio.current_task()
@@ -95,6 +94,14 @@ class Pump:
         if not attempt.is_counted:
             patience_s = self._stop_proof_s
             attempt.is_counted = await count_rest(stream, engine, request, patience_s, earlier_tokens)
+
+    async def _see_off(self, stream: ResponseStream, attempt: Attempt, earlier_tokens: int) -> None:
+        """We have left the engine: have it prove that, or at least say what it made."""
+        if not self._fate.given_up:
+            await self._prove(stream, attempt, earlier_tokens)
+        elif self._tail.fenced:  # who took the response over cannot know what was made meanwhile
+            engine, request = attempt.lease.engine, attempt.request
+            attempt.is_counted = await count_rest(stream, engine, request, self._stop_proof_s, earlier_tokens)
 
     async def _prove(self, stream: ResponseStream, attempt: Attempt, earlier_tokens: int) -> None:
         """Wait for the engine's proof that it has stopped, as long as that may take; later it is asked again."""

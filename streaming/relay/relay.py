@@ -11,7 +11,7 @@ from streaming.protocol import end_state
 from streaming.protocol.end_state import End, decide
 from streaming.store.responses import Ending
 
-from .abort import OnUnproven
+from .abort import OnDisowned, OnUnproven
 from .asking import Asking, CarryOn, OpenStream
 from .ending import ending
 from .figures import Figures
@@ -42,6 +42,7 @@ class Relay:
         carry_on: CarryOn,
         followers_of: FollowersOf | None = None,
         on_unproven: OnUnproven | None = None,
+        on_disowned: OnDisowned | None = None,
     ):
         self.job = job
         self.tail = tail
@@ -49,6 +50,7 @@ class Relay:
         self._journal = journal
         self._limits = limits
         self._open_stream = open_stream
+        self._on_disowned = on_disowned
         self._watch = Watch(self._expired)
         self.asking = Asking(
             job,
@@ -82,6 +84,8 @@ class Relay:
             end = await self.asking.over()
             if not self.asking.fate.given_up:
                 await self._finish(end)
+            if self.tail.fenced and self._on_disowned:
+                self._on_disowned(self.job.response_id, self.asking.account.of_epoch(self.job.epoch))
         finally:
             self._readership.close()
             self._watch.close()

@@ -5,9 +5,11 @@ same fence, so that no attempt is counted by two owners.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Q
 
 from streaming.models import Response
 
@@ -20,6 +22,7 @@ _FIELDS = (
     "engine_id", "engine", "request_id", "started_at", "first_output_ms", "duration_ms", "prompt_tokens",
     "cached_tokens", "generated_tokens", "count", "ended", "abort_proven",
 )  # fmt: skip
+_USAGE = ("count", "prompt_tokens", "cached_tokens")
 _EACH = {
     "sqlite": "json_each(r.attempts) AS a",
     "postgresql": "jsonb_array_elements(r.attempts) AS a(value)",
@@ -35,8 +38,13 @@ def attempt(**known: Any) -> dict[str, Any]:
     return {**dict.fromkeys(_FIELDS), **known}
 
 
+def name_of(response_id: str, epoch: int, nth: int) -> str:
+    """The name by which an engine is asked: ``<response id>-<epoch>``, an owner's later ones with ``r2`` behind."""
+    return f"{response_id}-{epoch}" + (f"r{nth}" if nth > 1 else "")
+
+
 def epoch_of(request_id: str) -> int:
-    """Of the owner that asked: an attempt is named ``<response id>-<epoch>``, later ones of it with ``r2`` behind."""
+    """Of the owner that asked."""
     return int(request_id.rpartition("-")[2].partition("r")[0])
 
 
@@ -50,6 +58,11 @@ def are_exact(attempts: Sequence[Mapping[str, Any]]) -> bool:
     return all(one["count"] == EXACT for one in attempts)
 
 
+def unproven(attempts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of those that were left without a proof that they stopped."""
+    return [one["request_id"] for one in attempts if one["abort_proven"] is False]
+
+
 def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: float) -> None:
     """Have the one of this name say that its abort was proven, so long after it was asked for."""
     for one in attempts:
@@ -60,13 +73,14 @@ def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: f
 def with_lost(response: Response, logged_tokens: int) -> list[dict[str, Any]]:
     """The attempts of a row whose owner is gone: the one that ran is known by the row's engine and by the log."""
     known: list[dict[str, Any]] = list(response.attempts)
+    nth = 1 + sum(epoch_of(one["request_id"]) == response.epoch for one in known)
     made = max(0, logged_tokens - generated(known))
     if response.engine_id is None and not made:
         return known
     lost = attempt(
         engine_id=response.engine_id,
         engine=response.engine.name if response.engine else "",
-        request_id=f"{response.id}-{response.epoch}",
+        request_id=name_of(response.id, response.epoch, nth),
         prompt_tokens=response.prompt_tokens if made and not known else None,
         generated_tokens=made,
         count=AT_LEAST,
@@ -90,15 +104,54 @@ def generated_by_engine() -> dict[int | None, int]:
 def note_abort_proven(response_id: str, request_id: str, proven_ms: float) -> bool:
     """An abort was proven after all, ``proven_ms`` after it was asked for. False while the response has no end yet."""
     with transaction.atomic():
-        rows = Response.objects.select_for_update().filter(id=response_id)
-        row = rows.only("attempts", "end_state", "abort_proven").first()
-        if row is None:
-            return True
-        if row.end_state is None:
-            return False
+        row = _locked(response_id)
+        if row is None or row.end_state is None:
+            return row is None
         prove_late(row.attempts, request_id, proven_ms)
-        is_last = bool(row.attempts) and row.attempts[-1]["request_id"] == request_id
-        Response.objects.filter(id=response_id).update(
-            attempts=row.attempts, abort_proven=True if is_last else row.abort_proven
-        )
+        if row.attempts and row.attempts[-1]["request_id"] == request_id:
+            row.abort_proven = True
+        if not unproven(row.attempts):
+            row.unproven_since = None
+        row.save(update_fields=["attempts", "abort_proven", "unproven_since"])
     return True
+
+
+def note_made(response_id: str, made: Iterable[Mapping[str, Any]]) -> bool:
+    """What an owner that was taken for dead knows of its own attempts, better than its successor could.
+
+    It writes down tokens only, and only of attempts that the row has as lost, or does not have: text and end are the
+    successor's. False while the response has no end yet.
+    """
+    with transaction.atomic():
+        row = _locked(response_id)
+        if row is None or row.end_state is None:
+            return row is None
+        before = generated(row.attempts)
+        for one in made:
+            _note_made(row.attempts, one)
+        row.generated_tokens += generated(row.attempts) - before
+        row.usage_estimated = not are_exact(row.attempts)
+        row.save(update_fields=["attempts", "generated_tokens", "usage_estimated"])
+    return True
+
+
+def _note_made(attempts: list[dict[str, Any]], made: Mapping[str, Any]) -> None:
+    lost = next((one for one in attempts if one["request_id"] == made["request_id"]), None)
+    if lost is None:
+        attempts.append({**made, "ended": RELAY_LOST})
+    elif lost["ended"] == RELAY_LOST and lost["count"] != EXACT:
+        known = {name: made[name] for name in _USAGE if made[name] is not None}
+        lost |= {**known, "generated_tokens": max(lost["generated_tokens"], made["generated_tokens"])}
+
+
+def _locked(response_id: str) -> Response | None:
+    return Response.objects.select_for_update(of=("self",)).filter(id=response_id).first()
+
+
+def left_unproven(since: datetime, after: tuple[datetime, str] | None, limit: int) -> list[Response]:
+    """A page of the ended responses of which engines were left unproven since then, in the order of that time."""
+    rows = Response.objects.filter(unproven_since__gte=since).order_by("unproven_since", "id")
+    if after is not None:
+        at, response_id = after
+        rows = rows.filter(Q(unproven_since__gt=at) | Q(unproven_since=at, id__gt=response_id))
+    return list(rows.only("id", "owner", "request", "attempts", "unproven_since")[:limit])

@@ -63,7 +63,7 @@ def _end_orphan(response: Response, how: End) -> bool:
     usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
     event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response))
     log.insert([(response.id, event)])
-    ended = end(response.id, response.epoch + 1, seq, Ending(how, figures))
+    ended = end(response.id, response.epoch + 1, seq, Ending(how, figures, bool(attempts.unproven(response.attempts))))
     presence.fold([response.id])
     return ended
 

@@ -20,10 +20,14 @@ ID_FORMAT = re.compile(r"resp_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Everything that is written with the end state, in the same transaction."""
+    """Everything that is written with the end state, in the same transaction.
+
+    ``is_unproven``: an engine was left that has not shown that it stopped; it is asked again.
+    """
 
     end: End
     figures: Mapping[str, Any] = field(default_factory=dict)
+    is_unproven: bool = False
 
 
 def begun_on(day: date) -> QuerySet[Response]:
@@ -38,9 +42,11 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
     Must run inside a transaction that also stores the ended event. Returns whether this call won; then what hangs on
     the end (quotas, cost, webhooks) is settled with it.
     """
+    now = connection.ops.adapt_datetimefield_value(timezone.now())
     fields = {
         "state": Response.State.ENDED.value,
-        "ended_at": connection.ops.adapt_datetimefield_value(timezone.now()),
+        "ended_at": now,
+        "unproven_since": now if ending.is_unproven else None,
         "last_seq": seq,
         "prompt_ids": None,
         **end_fields(ending.end),

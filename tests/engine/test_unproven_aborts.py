@@ -7,9 +7,11 @@ import pytest
 
 from streaming.engine.scripted import ScriptedEngine
 from streaming.models import Engine
-from streaming.ownership import aborts
+from streaming.ownership import aborts, late_proofs
+from streaming.ownership.company import Company
 from streaming.ownership.start import check, start
 from streaming.protocol.end_state import STOPPED, decide
+from streaming.protocol.liveness import Judge
 from streaming.store import threads
 from tests.engine.answers import added, ask_of, asked
 from tests.engine.conftest import until
@@ -86,18 +88,78 @@ async def test_an_engine_that_never_proves_it_is_given_up(bench, tmp_path, fault
     assert "could not be proven" in caplog.text
 
 
-async def test_of_many_only_so_many_are_asked_again(bench, tmp_path, fault, monkeypatch):
+@pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
+async def test_of_more_than_memory_may_hold_none_is_lost_for_their_rows_tell(bench, tmp_path, kind, monkeypatch):
     monkeypatch.setattr(aborts, "AT_A_TIME", 2)
+    monkeypatch.setattr(late_proofs, "PAGE", 3)
+    async with FaultEngine(rate=500, slots=20, context=1000).serving() as fault:
+        fault.set_control({"hold_slots": True, "no_abort": True})
+        await added(tmp_path, kind, fault.url)
+        rows = await asyncio.gather(*[stopped_unproven(bench) for _ in range(10)])
+        assert all(row.unproven_since for row in rows)
+        assert len(bench.owner.aborts) == 2
+        await late_proofs.ask_again(bench.owner)
+        assert len(bench.owner.aborts) == 10, "two by memory, and the rows of the others"
+        await until(lambda: has_left(fault, 10))
+        fault.set_control({})
+        await until(lambda: no_task(bench), timeout_s=20)
+        await late_proofs.ask_again(bench.owner)
+        assert len(bench.owner.aborts) == 0
+    for row in [await bench.row(row) for row in rows]:
+        assert (row.abort_proven, row.unproven_since) == (True, None)
+        assert [one["abort_proven"] for one in row.attempts] == [True]
+        assert row.attempts[0]["abort_proven_ms"] > 0
+
+
+async def has_left(fault, count):
+    return fault.aborted_total == count
+
+
+async def no_task(bench):
+    return len(bench.owner.aborts) - bench.owner.aborts.in_rows == 0
+
+
+async def test_what_a_process_left_unproven_that_is_gone_is_asked_by_the_next_and_what_a_living_one_asks_is_not(
+    bench, tmp_path, fault, monkeypatch
+):
+    monkeypatch.setattr(aborts, "AT_A_TIME", 0)
     fault.set_control({"hold_slots": True})
     await added(tmp_path, "llamacpp", fault.url)
-    await asyncio.gather(*[stopped_unproven(bench) for _ in range(3)])
-    assert len(bench.owner.aborts) == 2
+    row = await stopped_unproven(bench)
+    row.owner = "web_other"
+    await threads.write(row.save)
+    fault.set_control({})
+    judge = Judge(unchanged_s=10.0)
+    bench.owner.company = Company(bench.owner.id, judge, bench.owner.relay)
+    judge.read({"web_other": 1}, 0.0)
+    await late_proofs.ask_again(bench.owner)
+    assert (await bench.row(row)).abort_proven is False
+    judge.read({}, 1.0)
+    assert judge.is_dead("web_other") is False, "only just"
+    judge.read({}, 2.0)
+    await late_proofs.ask_again(bench.owner)
+    assert (await bench.row(row)).abort_proven is True
+    bench.owner.company = None
+
+
+async def test_an_abort_of_too_long_ago_is_asked_for_no_more(bench, tmp_path, fault, monkeypatch):
+    monkeypatch.setattr(aborts, "AT_A_TIME", 0)
+    monkeypatch.setattr(late_proofs, "GIVE_UP_S", 0.2)
+    fault.set_control({"hold_slots": True})
+    await added(tmp_path, "llamacpp", fault.url)
+    row = await stopped_unproven(bench)
+    fault.set_control({})
+    await asyncio.sleep(0.3)
+    await late_proofs.ask_again(bench.owner)
+    row = await bench.row(row)
+    assert row.abort_proven is False
+    assert row.unproven_since
 
 
 async def test_where_nothing_can_be_proven_nobody_asks_again(bench, tmp_path, fault):
     await added(tmp_path, "openai", f"{fault.url}/v1")
     row = await stopped_unproven(bench)
-    assert row.abort_proven is False
+    assert (row.abort_proven, row.unproven_since) == (False, None)
     assert len(bench.owner.aborts) == 0
 
 

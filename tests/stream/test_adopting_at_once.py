@@ -20,7 +20,7 @@ async def test_who_comes_while_an_answer_is_being_adopted_waits_for_its_relay(be
         asked.set()
         await may_go_on.wait()
 
-    monkeypatch.setattr("streaming.ownership.adoption._silence", slow)
+    monkeypatch.setattr("streaming.ownership.adoption.silence", slow)
     first = asyncio.create_task(adopt_or_end(successor, await bench.row(response)))
     async with asyncio.timeout(DEADLINE_S):
         await asked.wait()

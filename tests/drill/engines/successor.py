@@ -43,7 +43,8 @@ async def paused_owner(stage: Stage, model: str, url: str) -> list[Finding]:
             process_of(stage.two).popen.send_signal(signal.SIGCONT)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-    await asyncio.sleep(1)  # so that the one that woke up could write, if nothing kept it from that
+        # Who woke up may write down what its engine had made, and nothing else.
+        await until(_is_true(lambda: stage.row_of(question)["generated_tokens"] == made), ANSWER_S, "the count")
     row = stage.row_of(question)
     laws = [line for line in stage.broken_laws([]) if row["id"] in line]
     freed_s = max(0.0, freed_at - adopted_at)
@@ -53,8 +54,8 @@ async def paused_owner(stage: Stage, model: str, url: str) -> list[Finding]:
     return [
         Finding(
             "g", "vLLM", f"owner paused (SIGSTOP) at token {CUT} of {TOKENS}, adopted",
-            "; ".join([seen, f"{made - row['generated_tokens']} tokens of the paused attempt that nobody saw", *laws]),
-            f"the attempt aborted by its name within {FREE_S:g} s, the answer whole",
+            "; ".join([seen, f"{made - TOKENS} of the paused attempt that nobody saw, written down by it", *laws]),
+            f"the attempt aborted by its name within {FREE_S:g} s, the answer whole, all it made counted",
             is_alone and is_whole and freed_s <= FREE_S and not laws,
         )
     ]  # fmt: skip
