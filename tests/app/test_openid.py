@@ -4,6 +4,7 @@ The provider is a real one on the loopback, the visitor Django's client. Costs a
 """
 
 import asyncio
+import threading
 import time
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,6 +22,7 @@ from joserfc.jwk import ECKey
 from streaming.models import AuditEntry, Identity, ServiceAccount
 from streaming.openid import Away, kept
 from streaming.openid.id_token import key_set
+from streaming.store import identities
 from streaming.views import openid
 from tests import openid_provider
 from tests.app.conftest import Page
@@ -542,3 +544,20 @@ def test_an_owner_links_and_unlinks_people_but_no_superuser_and_no_program(provi
     assert log_in(Client()).status_code == 403
     noted = AuditEntry.objects.filter(target_kind="identity").values_list("action", "actor", "address")
     assert list(noted) == [("added", "owner", "127.0.0.1"), ("deleted", "owner", "127.0.0.1")]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("subjects", "accounts"), [(["one"] * 4, 1), (["one", "two", "three", "four"], 4)])
+def test_who_comes_for_the_first_time_in_several_tabs_gets_one_account(subjects, accounts):
+    gate, made = threading.Barrier(len(subjects)), []
+
+    def come(subject):
+        gate.wait()
+        made.append(identities.make_account("https://id.example.org", subject, "ann", ""))
+        connection.close()
+
+    threads = [threading.Thread(target=come, args=(subject,)) for subject in subjects]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(made) == 4
+    assert len([user for user in made if user]) == User.objects.count() == Identity.objects.count() == accounts
