@@ -6,6 +6,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from django.template.defaultfilters import pluralize
+
 from streaming.models import Response
 from streaming.protocol.events import CONTINUED, ENDED, STARTED
 
@@ -113,7 +115,8 @@ def _stop(response: Response) -> list[Moment]:
         return []
     moments = [Moment(clicked_ms, "stop asked for", "stop", f"by {response.stop_reason or response.end_reason}")]
     if response.stop_ms is not None:
-        says = f"{response.stop_ms:.0f} ms after the stop, {response.tokens_after_stop or 0} tokens made meanwhile"
+        made = response.tokens_after_stop or 0
+        says = f"{response.stop_ms:.0f} ms after the stop, {made} token{pluralize(made)} made meanwhile"
         name = "abort proven" if response.abort_proven else "gave up waiting for proof"
         moments.append(Moment(clicked_ms + response.stop_ms, name, "stop" if response.abort_proven else "bad", says))
     return moments

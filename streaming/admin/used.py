@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django.db.models import Sum
+from django.template.defaultfilters import pluralize
 
 from streaming.models import DailyUsage
 
@@ -21,6 +22,7 @@ def used_lately(**whose: int) -> str:
     if not sums["n"]:
         return "nothing"
     return (
-        f"{number(sums['n'])} responses, {number(sums['read'])} tokens read, {number(sums['made'])} made, "
+        f"{number(sums['n'])} response{pluralize(sums['n'])}, "
+        f"{number(sums['read'])} token{pluralize(sums['read'])} read, {number(sums['made'])} made, "
         f"{number(sums['wasted'])} of them wasted"
     )

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
+from streaming.admin.timeline import timeline
 from streaming.models import ApiKey, AuditEntry, Engine, Message, Response, ResponseEvent
 
 pytestmark = pytest.mark.django_db
@@ -231,3 +232,12 @@ def test_keys_are_revoked_by_an_action_and_never_shown(staff, key1):
 def test_the_admin_is_for_staff(anon, page2):
     for client in (anon, page2):
         assert client.get(RESPONSES).status_code == 302
+
+
+@pytest.mark.parametrize(("count", "says"), [(0, "0 tokens"), (1, "1 token"), (2, "2 tokens"), (None, "0 tokens")])
+def test_one_token_is_no_tokens(conversation1, count, says):
+    now = timezone.now()
+    stopped = {"stop_requested_at": now, "stop_ms": 12.5, "tokens_after_stop": count, "ended_at": now}
+    Response.objects.filter(id=conversation1.ended.id).update(**stopped)
+    moments = timeline(Response.objects.get(id=conversation1.ended.id), [], now).moments
+    assert [m.says for m in moments if "after the stop" in m.says] == [f"12 ms after the stop, {says} made meanwhile"]

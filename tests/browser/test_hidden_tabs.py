@@ -1,6 +1,6 @@
 """Tabs that nobody looks at give their connection back, and their answers go on: HTTP/1.1, straight to the web process.
 
-A site of its own, where nobody is waited for longer than three seconds. A headless Chromium hides no tab, so the tabs
+A site of its own, where nobody is waited for longer than two seconds. A headless Chromium hides no tab, so the tabs
 are told that they are hidden; streams, sockets and the six connections are real. Costs about 50 s.
 """
 
@@ -33,9 +33,9 @@ PROTOCOLS = """[...new Set(
 
 @pytest.fixture(scope="module")
 def impatient(tmp_path_factory, model_dir):
-    impatient = Site(tmp_path_factory.mktemp("tabs"), model_dir, PAGE_GRACE_S="3", PAGEHIDE_GRACE_S="0.5")
+    impatient = Site(tmp_path_factory.mktemp("tabs"), model_dir, PAGE_GRACE_S="2", PAGEHIDE_GRACE_S="0.5")
     impatient.prepare()
-    played = {"script": {"outputs": [{"text": f"{word} "} for word in COUNTED], "delay_s": 0.04}}
+    played = {"script": {"outputs": [{"text": f"{word} "} for word in COUNTED], "delay_s": 0.03}}
     for model, options in (("scripted", {}), ("counting", played)):
         impatient.manage(
             "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", "50",

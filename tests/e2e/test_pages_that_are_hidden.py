@@ -27,7 +27,12 @@ COUNTING = script(outputs=[{"text": word} for word in COUNTED], delay_s=TICK_S)
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, model_dir):
     site = Site(
-        tmp_path_factory.mktemp("hidden"), model_dir, PAGE_GRACE_S=str(GRACE_S), HEARTBEAT_S="1", METRICS_TOKEN=TOKEN
+        tmp_path_factory.mktemp("hidden"),
+        model_dir,
+        PAGE_GRACE_S=str(GRACE_S),
+        HEARTBEAT_S="1",
+        METRICS_TOKEN=TOKEN,
+        PAGEHIDE_GRACE_S=str(GRACE_S),
     )
     site.prepare()
     site.manage(
@@ -149,21 +154,13 @@ def test_without_a_socket_that_counts_a_closed_stream_is_a_reader_that_left(site
     is_given_up(site, asked_and_hidden(ann).response_id)
 
 
-def test_a_beacon_shortens_the_grace_of_a_hidden_page_that_goes(tmp_path_factory, model_dir):
-    patient = Site(tmp_path_factory.mktemp("patient"), model_dir, PAGE_GRACE_S="600", PAGEHIDE_GRACE_S=str(GRACE_S))
-    patient.prepare()
-    patient.manage("add_engine", "--kind", "scripted", "--model", "scripted", "--name", "s", "--context", "100000")
-    patient.start()
-    try:
-        with contextlib.closing(patient.page("ann")) as client, talk(patient, client) as page:
-            said(page, "hello")
-            cut = asked_and_hidden(client, page)
-            assert client.post(f"/api/responses/{cut.response_id}/leaving").status_code == 204
-            outlives_the_grace(patient, cut.response_id)
-            page.close()
-            is_given_up(patient, cut.response_id)
-    finally:
-        patient.stop()
+def test_a_beacon_shortens_the_grace_of_a_hidden_page_that_goes(site, ann, pages):
+    page = pages(ann)
+    cut = asked_and_hidden(ann, page, headers={"X-Disconnect-Policy": "grace=600"})
+    assert ann.post(f"/api/responses/{cut.response_id}/leaving").status_code == 204
+    outlives_the_grace(site, cut.response_id)
+    page.close()
+    is_given_up(site, cut.response_id)
 
 
 def test_only_answers_of_the_users_own_conversations_that_run_can_be_kept(site, ann, pages):
