@@ -10,6 +10,8 @@ from django.utils import timezone
 from deploy.setup.places import ROOT
 from streaming.models import Conversation, Engine, Message, Response, ResponseEvent
 from streaming.store import access
+from streaming.views import openid
+from tests import openid_provider
 
 
 @pytest.fixture
@@ -98,3 +100,18 @@ def settings_with(monkeypatch, tmp_path):
         return runpy.run_path(str(ROOT / "chatsite" / "settings.py"))
 
     return read
+
+
+@pytest.fixture
+def provider(settings):
+    with openid_provider.running() as provider:
+        settings.OIDC_ISSUER = provider.issuer
+        settings.OIDC_CLIENT_ID, settings.OIDC_CLIENT_SECRET = openid_provider.ID, openid_provider.SECRET
+        settings.OIDC_ACCOUNTS = "open"
+        openid._provider_of.cache_clear()
+        yield provider
+
+
+@pytest.fixture
+def visitor():
+    return Client(raise_request_exception=False)
