@@ -34,7 +34,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="PART", help="these parts alone")
     parser.add_argument("--rounds", type=int, default=2, help="latency: rounds at 200 streams; one less at 50")
     parser.add_argument("--tokens", type=int, default=150, help="latency: tokens of each stream (25 a second)")
-    parser.add_argument("--engine", type=Path, default=ROOT / "tests" / "fault_engine.py")
     parser.add_argument("--json", "--output", type=Path, nargs="?", const=ROOT / "var" / "bench.json", metavar="FILE")
     return parser.parse_args()
 
@@ -44,7 +43,7 @@ async def run(options: argparse.Namespace, results: Results) -> None:
     assert stop is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.cancel)
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        async with stage(options.engine, Path(directory), rounds=options.rounds, tokens=options.tokens) as set_up:
+        async with stage(Path(directory), rounds=options.rounds, tokens=options.tokens) as set_up:
             for part in PARTS:
                 if part.name in options.only:
                     await measure(part, set_up, results.measures)

@@ -1,4 +1,4 @@
-"""Owns the scripted engine of a run: `tests/fault_engine.py` as a process, its counters and its script."""
+"""Owns the scripted engine of a run: `tests.fault_engine` as a process, its counters and its script."""
 
 import asyncio
 import contextlib
@@ -54,9 +54,9 @@ class EngineHandle:
 
 
 @contextlib.asynccontextmanager
-async def engine(program: Path, directory: Path) -> AsyncIterator[EngineHandle]:
+async def engine(directory: Path) -> AsyncIterator[EngineHandle]:
     pace = ["--rate", str(RATE_PER_S), "--slots", str(SLOTS), "--context", str(CONTEXT)]
-    command = [sys.executable, str(program), "--port", "0", *pace]
+    command = [sys.executable, "-m", "tests.fault_engine", "--port", "0", *pace]
     async with (
         running(command, log=directory / "engine.log", env=os.environ) as process,
         aiohttp.ClientSession() as session,

@@ -20,7 +20,7 @@ from bench.engine import RATE_PER_S, EngineHandle
 from bench.load import Load
 from bench.meter import Meter, spent
 from bench.preparing import allow_many_sockets, say
-from bench.processes import ROOT, StartError, last_lines
+from bench.processes import StartError, last_lines
 from bench.samples import read_samples, report
 from bench.sides import BARE, OURS, Side
 from bench.stage import stage
@@ -41,14 +41,13 @@ def arguments() -> argparse.Namespace:
         "--starts", action="store_true", help="short streams one after the other: the cost of a request"
     )
     parser.add_argument("--top", type=int, default=25)
-    parser.add_argument("--engine", type=Path, default=ROOT / "tests" / "fault_engine.py")
     return parser.parse_args()
 
 
 async def sample(py_spy: str, options: argparse.Namespace) -> str:
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        set_up = await stack.enter_async_context(stage(options.engine, directory))
+        set_up = await stack.enter_async_context(stage(directory))
         side = await stack.enter_async_context({OURS: set_up.ours, BARE: set_up.bare}[options.side]())
         assert side.pid is not None
         async with (short_streams if options.starts else long_streams)(side, options):

@@ -42,6 +42,6 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def stage(program: Path, directory: Path, *, rounds: int = 1, tokens: int = 150) -> AsyncIterator[Stage]:
-    async with engine(program, directory) as running_engine:
+async def stage(directory: Path, *, rounds: int = 1, tokens: int = 150) -> AsyncIterator[Stage]:
+    async with engine(directory) as running_engine:
         yield Stage(running_engine, await prepare(running_engine, directory), directory, rounds, tokens)

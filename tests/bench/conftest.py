@@ -1,14 +1,11 @@
 """Owns what the tests of the bench share: answers as bytes, and a stage with a site that is really served."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from bench.stage import stage
 from bench.wires import OpenAIWire
-
-ENGINE = Path(__file__).resolve().parent.parent / "fault_engine.py"
 
 
 @pytest.fixture
@@ -39,5 +36,5 @@ def error_answer():
 
 @pytest.fixture
 async def set_up(tmp_path):
-    async with stage(ENGINE, tmp_path) as ready:
+    async with stage(tmp_path) as ready:
         yield ready

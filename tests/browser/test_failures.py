@@ -16,7 +16,7 @@ WELL = {"eos_after": 12, "rate": 200}
 @pytest.fixture(scope="module")
 def engine(site, person, model_dir):
     """Sets how the engine behind the model "faulty" breaks."""
-    command = [sys.executable, "tests/fault_engine.py", "--port", "0"]
+    command = [sys.executable, "-m", "tests.fault_engine", "--port", "0"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{int(process.stdout.readline())}"
     site.manage(

@@ -15,7 +15,8 @@ from tests.engine.conftest import ask, broken, collect, shown
 async def test_it_prints_its_port_paces_and_stamps_its_chunks_and_takes_faults_by_http():
     command = [
         sys.executable,
-        "tests/fault_engine.py",
+        "-m",
+        "tests.fault_engine",
         "--port",
         "0",
         "--rate",

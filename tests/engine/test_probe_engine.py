@@ -128,7 +128,7 @@ def test_a_row_promises_no_more_slots_than_the_engine_has(tmp_path):
     from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
     from tests.engine.conftest import save
 
-    command = [sys.executable, "tests/fault_engine.py", "--rate", "2000", "--slots", "3"]
+    command = [sys.executable, "-m", "tests.fault_engine", "--rate", "2000", "--slots", "3"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             url = f"http://127.0.0.1:{int(server.stdout.readline())}"
@@ -143,7 +143,7 @@ def test_a_row_promises_no_more_slots_than_the_engine_has(tmp_path):
 
 
 def test_the_command_prints_what_it_found_and_stores_it_in_the_row():
-    command = [sys.executable, "tests/fault_engine.py", "--rate", "2000", "--context", "99"]
+    command = [sys.executable, "-m", "tests.fault_engine", "--rate", "2000", "--context", "99"]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"

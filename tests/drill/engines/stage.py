@@ -68,7 +68,7 @@ class Stage:
 
     def fault(self, *, rate: float, slots: int, port: int = 0) -> EngineProcess:
         """One more fault server, on a port that it had before where one is given."""
-        command = [sys.executable, "tests/fault_engine.py", "--port", str(port)]
+        command = [sys.executable, "-m", "tests.fault_engine", "--port", str(port)]
         child = self.child([*command, "--rate", str(rate), "--slots", str(slots)], "fault")
         return EngineProcess(child, "http://127.0.0.1:" + child.wait_for(r"^(\d+)$").group(1))
 
