@@ -4,6 +4,8 @@ import pytest
 
 from tests import databases
 
+# What helpers of tests assert is told with its values, too.
+pytest.register_assert_rewrite(*(f"tests.{folder}" for folder in ("books", "cluster", "drill", "e2e", "engine", "sdk")))
 pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site", "tests.plugins.workers"]
 
 
