@@ -91,8 +91,9 @@ class Presence:
         self._being_stored = changed
         try:
             await threads.write(presence.note, self._process_id, [self._present(id_) for id_ in changed])
-        except DatabaseError:
+        except Exception:
             self._changed |= changed
+            self._woken.set()
             raise
         finally:
             self._being_stored = set()

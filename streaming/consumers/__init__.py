@@ -7,7 +7,7 @@ from . import sockets, standing
 
 def start() -> None:
     """Begin to look for what no wake-up told; after the process has announced itself."""
-    ownership.current().run_beside(standing.current().run())
+    ownership.current().run_beside(standing.current().run)
 
 
 def stop() -> None:

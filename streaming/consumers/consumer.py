@@ -1,6 +1,7 @@
 """Owns what every socket has: who gets in, its place, one writer, a reasoned close, nothing left behind. No words."""
 
 import asyncio
+import logging
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,7 +11,9 @@ from streaming import ownership
 from streaming.ownership.guards import Credential
 
 from . import sockets
-from .words import FULL, RESTARTING, SIGNED_OUT
+from .words import BROKEN, FULL, RESTARTING, SIGNED_OUT
+
+logger = logging.getLogger(__name__)
 
 
 class Consumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
@@ -32,7 +35,7 @@ class Consumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no
         self.woken = asyncio.Event()
         self.goodbye: tuple[int, str] | None = None
         await self.accept()
-        writer = asyncio.create_task(self.write())
+        writer = asyncio.create_task(self._write_on())
         self.closing.callback(writer.cancel)
         user: Any = self.scope["user"]
         if user is None:
@@ -53,6 +56,14 @@ class Consumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no
 
     async def entered(self, user_id: int) -> None:
         """The page is in."""
+
+    async def _write_on(self) -> None:
+        """Where a fault of ours ends the writing, the page has to know that nobody tells it anything any more."""
+        try:
+            await self.write()
+        except Exception:
+            logger.exception("what a page is told broke off")
+            await self.close(BROKEN, "the server failed, connect again")
 
     async def write(self) -> None:
         """Send what there is to say, until there is a goodbye; then close with it."""

@@ -105,6 +105,8 @@ class Me(Consumer):
                 answer = {"type": "stopped", "response": asked.response_id, "end_state": end_state}
         except DatabaseError as error:
             logger.warning("a stop could not be stored: %s", error)
+        except Exception:
+            logger.exception("%s could not be stopped", asked.response_id)
         self._say(answer)
 
     async def _enter_standin(self, response_id: str) -> None:

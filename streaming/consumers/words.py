@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 #: Close codes. A page reconnects after RESTARTING at once, after FULL and TOO_FAST late, after SIGNED_OUT never.
+BROKEN = 1011
 RESTARTING = 1012
 AWAY = 1013
 BAD_MESSAGE = 4400

@@ -41,9 +41,9 @@ class Changes:
         self._has_missed = False
 
     @property
-    def work(self) -> list[Coroutine[Any, Any, None]]:
+    def work(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run beside; nothing without Valkey, where no other process can hear."""
-        return [self.send(), self.hear(), self.join_again()] if settings.VALKEY_URL else []
+        return [self.send, self.hear, self.join_again] if settings.VALKEY_URL else []
 
     @property
     def followed(self) -> list[int]:

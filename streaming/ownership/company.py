@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -14,6 +13,8 @@ from streaming.presence import Presence
 from streaming.protocol.liveness import Judge
 from streaming.relay import Relay
 from streaming.store import presence, threads
+
+from .beside import Work
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +36,10 @@ class Company:
         self.presence = Presence(process_id, on_noted=self.ring)
 
     @property
-    def work(self) -> list[Coroutine[Any, Any, None]]:
+    def work(self) -> list[Work]:
         """What has to run beside."""
-        rings = [self._doorbell.send(), self._doorbell.hear()] if self._doorbell else []
-        return [self.presence.run(), *rings]
+        rings = [self._doorbell.send, self._doorbell.hear] if self._doorbell else []
+        return [self.presence.run, *rings]
 
     def living(self, readers: Mapping[str, int]) -> Mapping[str, int]:
         """Of readers by process those at processes that live."""

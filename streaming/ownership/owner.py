@@ -6,9 +6,8 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -27,6 +26,7 @@ from streaming.store import orphans, threads
 
 from .aborts import Aborts
 from .beginning import Beginning
+from .beside import Beside, Work
 from .company import Company
 from .observing import Observer
 from .places import Places
@@ -67,13 +67,13 @@ class Owner:
         self._relays: dict[str, Relay] = {}
         self._tails: dict[str, Tail] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._beside: list[asyncio.Task[None]] = []
+        self._beside = Beside()
         self._lets_go = False
 
     async def start(self) -> None:
         """Announce the process and begin to beat."""
         await threads.write(orphans.register_process, self.id, socket.gethostname(), os.getpid())
-        self.run_beside(self._beat())
+        self.run_beside(self._beat)
         for work in self.changes.work:
             self.run_beside(work)
 
@@ -83,9 +83,9 @@ class Owner:
         for work in company.work:
             self.run_beside(work)
 
-    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_beside(self, work: Work) -> None:
         """Run something for as long as this process owns anything."""
-        self._beside.append(asyncio.get_running_loop().create_task(work, context=contextvars.Context()))
+        self._beside.run(work)
 
     def is_orphan(self, response: Response) -> bool:
         """Whether nobody runs the response: its owner is judged dead, let go of it, or is us without a relay."""
@@ -183,8 +183,7 @@ class Owner:
             self._let_go(relay)
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=2)
-        for task in self._beside:
-            task.cancel()
+        self._beside.close()
         self.aborts.close()
         await self.journal.close()
         if self.company:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from functools import cache
+from functools import cache, partial
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -71,13 +71,13 @@ async def start_process(others_are_dead: bool) -> None:
     else:
         company = Company(owner.id, Judge(unchanged_s=settings.DEAD_S), owner.relay)
         owner.meet(company)
-        owner.run_beside(look_when_asked(owner, company))
-        owner.run_beside(Sweep(owner, company.judge).run())
-    owner.run_beside(watch_own(owner))
-    owner.run_beside(look_after_drained(owner))
-    owner.run_beside(sweep_own(owner))
-    owner.run_beside(prove_by_rows(owner))
-    owner.run_beside(guards().run())
+        owner.run_beside(partial(look_when_asked, owner, company))
+        owner.run_beside(Sweep(owner, company.judge).run)
+    owner.run_beside(partial(watch_own, owner))
+    owner.run_beside(partial(look_after_drained, owner))
+    owner.run_beside(partial(sweep_own, owner))
+    owner.run_beside(partial(prove_by_rows, owner))
+    owner.run_beside(guards().run)
 
 
 async def stop_process(drain_s: float) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -140,7 +141,7 @@ async def test_every_process_sees_the_row_by_itself_while_something_runs(bench, 
     settings.ENGINE_DRAIN_S = 0
     monkeypatch.setattr(draining, "REFRESH_S", 0.05)
     monkeypatch.setattr("streaming.pool.pool.REFRESH_S", 0.05)
-    bench.owner.run_beside(look_after_drained(bench.owner))
+    bench.owner.run_beside(partial(look_after_drained, bench.owner))
     await added(tmp_path, "scripted", "", "")
     answers = [await begun(bench, GATED) for _ in range(2)]
     await threads.write(lambda: Engine.objects.filter(name="e0").update(drain_started_at=timezone.now()))

@@ -130,7 +130,7 @@ async def goes(elsewhere, judge):
 
 
 async def dies(elsewhere, judge):
-    elsewhere.owner._beside[0].cancel()
+    elsewhere.owner._beside._tasks[0].cancel()
     for round_ in range(6):
         judge.read(await threads.run(watch.beats), 100.0 + 2.5 * round_)
 
@@ -159,8 +159,7 @@ async def test_an_abort_answer_of_a_dead_process_goes_on_for_who_reads_it(pair):
     await noted(response, 1)
     await die(bench, response)
     own.close()
-    for task in bench.owner._beside:
-        task.cancel()
+    bench.owner._beside.close()
     for round_ in range(6):
         await threads.write(orphans.beat, elsewhere.owner.id)
         await beats_read(sweep, 1, 100.0 + 2.5 * round_)
@@ -186,8 +185,7 @@ async def test_who_comes_back_to_an_abort_answer_of_a_dead_process_gets_it_carri
     own = bench.reader(response, tail)
     await die(bench, response)
     own.close()
-    for task in bench.owner._beside:
-        task.cancel()
+    bench.owner._beside.close()
     await beats_read(sweep, 6, 100.0)
     await adopt_or_end(elsewhere.owner, await elsewhere.row(response), reader_waits=True)
     back = elsewhere.reader(response, elsewhere.owner.tail(response.id))

@@ -79,7 +79,7 @@ async def test_a_dead_owners_responses_are_taken_over_by_who_sees_its_counter_st
     reader = bench.reader(response, tail)
     await die(bench, response)
     reader.close()
-    bench.owner._beside[0].cancel()
+    bench.owner._beside._tasks[0].cancel()
     await beats_read(sweep, 4, 100.0)
     await sweep.sweep()
     assert (await bench.row(response)).end_state is None
@@ -94,7 +94,7 @@ async def test_an_owner_that_was_only_paused_finds_out_and_stops_its_engine(benc
     elsewhere, sweep = other
     response = await started(bench)
     relay = bench.owner.relay(response.id)
-    bench.owner._beside[0].cancel()
+    bench.owner._beside._tasks[0].cancel()
     await beats_read(sweep, 6, 100.0)
     await sweep.sweep()
     async with asyncio.timeout(DEADLINE_S):
@@ -117,7 +117,7 @@ async def test_an_owner_whose_response_was_taken_while_its_engine_is_silent_find
     response, _ = await bench.ask({"outputs": [{"text": "a"}, {"gate": "never"}]}, policy="background")
     engine = engine_for(row)
     await engine.until(lambda e: e.outputs_given)
-    bench.owner._beside[0].cancel()
+    bench.owner._beside._tasks[0].cancel()
     await beats_read(sweep, 6, 100.0)
     await sweep.sweep()
     await look(bench.owner)
