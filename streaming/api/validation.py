@@ -45,7 +45,8 @@ class StrictParser(Parser):
     def parse_querydict(self, data: MultiValueDict, list_fields: list[str], request: HttpRequest) -> dict[str, Any]:  # type: ignore[type-arg]
         for name, values in data.lists():
             if any("\0" in value for value in values):
-                raise ApiError(400, f"{name}: NUL is not allowed in text", code="invalid_request", param=name)
+                shown = name[:VALUE_CHARS]
+                raise ApiError(400, f"{shown}: NUL is not allowed in text", code="invalid_request", param=shown)
         return super().parse_querydict(data, list_fields, request)
 
 
@@ -82,7 +83,7 @@ def refusal_of(request: HttpRequest, invalid: Invalid) -> ApiError:
     """One 400 that names the first field, what it must be and what was seen."""
     source, location, problem = _telling(invalid.problems)
     known = getattr(request, "json_body", None) if source == "body" else None
-    path = ".".join(str(step) for step in _real_steps(location, known, problem["type"]))
+    path = ".".join(str(step)[:VALUE_CHARS] for step in _real_steps(location, known, problem["type"]))
     said = NICER.get(problem["type"], problem["msg"].removeprefix("Value error, "))
     plain = f"{path or source}: {said[:1].lower()}{said[1:]}"
     seen = "" if problem["type"] in MISSING else f" (got {describe(problem['input'])})"

@@ -48,6 +48,14 @@ def read(issuer: str, document: Any) -> Metadata:
 def _endpoint(issuer: str, document: dict[str, Any], name: str) -> str:
     url = document.get(name)
     schemes = ("https",) if issuer.startswith("https:") else ("https", "http")
-    if not isinstance(url, str) or urlsplit(url).scheme not in schemes or not urlsplit(url).hostname:
+    if not isinstance(url, str) or not _is_address(url, schemes):
         raise Away(f"the provider's {name} is {str(url)[:300]!r}, not an address as safe as {issuer!r}")
     return url
+
+
+def _is_address(url: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket too few, a port that is no number
+        return False

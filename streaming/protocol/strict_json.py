@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_DEPTH = 64
+#: Of a caller's key as much as an error repeats, and of the path of several.
+KEY_CHARS = 80
+PATH_CHARS = 300
 BOM = b"\xef\xbb\xbf"
 # Raw NUL and encoded surrogates are refused by the parser and the decoder; escapes are the only way in.
 SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
@@ -31,13 +34,20 @@ def parse(body: bytes) -> Any:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonRefused(f"the body is not UTF-8 at byte {error.start}") from None
-    value = _load(text)
+    value, has_odd_number = _load(text)
     # An opening bracket is needed for each level, so few brackets cannot nest deeply.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
+    if has_odd_number:
+        _refuse_odd_number(value)
     if SUSPECT_ESCAPE.search(body):
         _check_text(value)
     return value
+
+
+#: Where a value stands: the way to what holds it, and one step more. Made into text for an error only: texts of long
+#: keys, one for each of many values, would keep everybody waiting.
+Way = tuple["Way", str] | None
 
 
 class _NotFinite(float):
@@ -68,7 +78,7 @@ class _Numbers:
         return _NotFinite(f"the number {text[:40]} is out of range")
 
 
-def _load(text: str) -> Any:
+def _load(text: str) -> tuple[Any, bool]:
     numbers = _Numbers()
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=numbers.constant, parse_float=numbers.float)
@@ -81,16 +91,15 @@ def _load(text: str) -> Any:
     except ValueError:
         # Python refuses integers over 4,300 digits while it parses.
         raise JsonRefused("the body holds a number with too many digits") from None
-    if numbers.has_odd:
-        _refuse_odd_number(value)
-    return value
+    return value, numbers.has_odd
 
 
-def _refuse_odd_number(value: Any, path: str = "") -> None:
+def _refuse_odd_number(value: Any, way: Way = None) -> None:
     if isinstance(value, _NotFinite):
+        path = _path(way)
         raise JsonRefused(f"{path or 'the body'}: {value.problem}", path or None)
     for step, part in _parts(value):
-        _refuse_odd_number(part, join(path, _shown(step)))
+        _refuse_odd_number(part, (way, step))
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -123,29 +132,28 @@ def _containers(parent: Any) -> Iterator[Any]:
     return (child for child in children if isinstance(child, dict | list))
 
 
-def _check_text(value: Any, path: str = "") -> None:
-    if isinstance(value, str):
-        if found := FORBIDDEN.search(value):
-            what = "NUL" if found[0] == "\0" else "half a surrogate pair"
-            where = path or "the body"
-            raise JsonRefused(f"{where}: {what} (\\u{ord(found[0]):04x}) is not allowed in text", path or None)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_text(key, join(path, _shown(key)))
-            _check_text(item, join(path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _check_text(item, join(path, str(index)))
+def _check_text(value: Any, way: Way = None) -> None:
+    if isinstance(value, str) and (found := FORBIDDEN.search(value)):
+        what = "NUL" if found[0] == "\0" else "half a surrogate pair"
+        path = _path(way)
+        raise JsonRefused(f"{path or 'the body'}: {what} (\\u{ord(found[0]):04x}) is not allowed in text", path or None)
+    for step, part in _parts(value):
+        if FORBIDDEN.search(step):
+            _check_text(step, (way, step))
+        _check_text(part, (way, step))
+
+
+def _path(way: Way) -> str:
+    steps: list[str] = []
+    while way:
+        way, step = way
+        steps.append(_shown(step))
+    return ".".join(reversed(steps))[:PATH_CHARS]
 
 
 def _shown(key: str) -> str:
     """A key of the caller's as an error may repeat it."""
-    return FORBIDDEN.sub("\ufffd", key)[:80]
-
-
-def join(path: str, step: str) -> str:
-    """One step further down a dotted path."""
-    return f"{path}.{step}" if path else step
+    return FORBIDDEN.sub("\ufffd", key[:KEY_CHARS])
 
 
 def _too_deep() -> JsonRefused:

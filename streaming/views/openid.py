@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.models import User
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -96,7 +96,7 @@ def _let_in(request: HttpRequest, person: Person, begun: Begun) -> HttpResponse:
     if not user.is_active:
         return _failed(request, DISABLED, begun)
     login(request, user, backend=BACKEND)
-    return redirect(begun.next_path)
+    return HttpResponseRedirect(begun.next_path)  # redirect() would take a bare word for a view's name
 
 
 def _new(request: HttpRequest, person: Person) -> User | None:

@@ -31,9 +31,11 @@ class Begun:
 
 
 def destination(request: HttpRequest) -> str:
-    """Where ``?next=`` leads, if that is a page of this site; else the chat."""
+    """Where ``?next=`` leads, if that is a page of this site by its path; else the chat."""
     said = request.GET.get("next", "")
-    is_ours = url_has_allowed_host_and_scheme(said, {request.get_host()}, require_https=request.is_secure())
+    is_ours = said.startswith("/") and url_has_allowed_host_and_scheme(
+        said, {request.get_host()}, require_https=request.is_secure()
+    )
     return said if is_ours and len(said) <= NEXT_CHARS_MAX else settings.LOGIN_REDIRECT_URL
 
 

@@ -115,6 +115,13 @@ def test_a_body_that_does_not_fit_is_one_message_with_field_limit_and_value(api,
     assert len(error["message"]) < 300
 
 
+@pytest.mark.parametrize("body", [{"k" * 100_000: 1}, {"parts": [{"text": "a", "k" * 100_000: 1}]}])
+def test_a_field_with_a_very_long_name_is_not_repeated_whole(api, body):
+    answer = post(api, body)
+    assert refused(answer, 400)["param"].endswith("k" * 80)
+    assert len(answer.content) < 1000
+
+
 def test_a_refused_spelling_of_json_names_the_field(api):
     error = refused(post(api, b'{"parts": [{"text": "\\ud800"}]}'), 400)
     assert (error["code"], error["param"]) == ("invalid_json", "parts.0.text")

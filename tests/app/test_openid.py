@@ -72,6 +72,11 @@ def test_nobody_is_led_to_another_site(provider, visitor, path):
     assert log_in(visitor, f"/login/oidc/?next={path}")["Location"] == "/"
 
 
+@pytest.mark.parametrize("path", ["no-view", "logout", "%3Fx=1", "./x", "http://testserver/c/1"])
+def test_a_way_back_that_is_no_path_of_this_site_leads_to_the_chat(provider, visitor, path):
+    assert log_in(visitor, f"/login/oidc/?next={path}")["Location"] == "/"
+
+
 def test_a_very_long_way_back_is_let_go(provider, visitor):
     assert log_in(visitor, f"/login/oidc/?next=/c/{'x' * 5000}")["Location"] == "/"
 

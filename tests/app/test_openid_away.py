@@ -46,6 +46,8 @@ def test_a_provider_that_nobody_listens_for_is_the_same_page(provider, visitor, 
         {"token_endpoint": "file:///etc/passwd"},
         {"jwks_uri": 7},
         {"authorization_endpoint": "javascript:alert(1)"},
+        {"token_endpoint": "http://[::1"},
+        {"jwks_uri": "http://provider.example:99999/"},
     ],
 )
 def test_a_description_that_is_another_ones_or_makes_no_sense_is_not_followed(provider, visitor, document):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from streaming.protocol.strict_json import MAX_DEPTH, JsonRefused, parse
+from streaming.protocol import strict_json
+from streaming.protocol.strict_json import KEY_CHARS, MAX_DEPTH, PATH_CHARS, JsonRefused, parse
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,28 @@ def test_a_body_that_would_break_later_is_refused_with_its_place(body, says, fie
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_ordinary_json_in_either_spelling_comes_through_unchanged(value, ascii_only):
     assert parse(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+
+
+@pytest.mark.parametrize("fault", [b'"\\u0000"', b"NaN"])
+def test_a_fault_is_named_by_a_path_of_bounded_length(fault):
+    key = b"k" * 100_000
+    with pytest.raises(JsonRefused) as refused:
+        parse(b'{"' + key + b'":[{"' + key + b'":' + b'{"a":' * 60 + fault + b"}" * 61 + b"]}")
+    assert refused.value.field.startswith("k" * KEY_CHARS + ".0." + "k" * KEY_CHARS + ".a")
+    assert len(refused.value.field) <= PATH_CHARS
+    assert len(refused.value.message) < PATH_CHARS + 100
+
+
+def test_no_path_is_made_for_values_without_fault(monkeypatch):
+    monkeypatch.setattr(strict_json, "_path", lambda way: pytest.fail("a path for each of many values"))
+    body = b'{"' + b"k" * 1000 + b'":[' + b",".join([b'"\\ud83d\\ude00"'] * 1000) + b"]}"
+    assert len(parse(body)["k" * 1000]) == 1000
+
+
+def test_odd_numbers_are_looked_for_only_where_nothing_nests_deeply(monkeypatch):
+    monkeypatch.setattr(strict_json, "_refuse_odd_number", lambda value: pytest.fail("looked into it"))
+    with pytest.raises(JsonRefused, match="nested"):
+        parse(b"[" * 500 + b"NaN" + b"]" * 500)
 
 
 def test_the_deepest_allowed_body_passes():
