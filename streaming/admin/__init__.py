@@ -3,6 +3,7 @@
 from . import (
     api_keys,
     audit,
+    batches,
     conversations,
     engines,
     identities,
@@ -18,6 +19,7 @@ from . import (
 __all__ = [
     "api_keys",
     "audit",
+    "batches",
     "conversations",
     "engines",
     "identities",

@@ -66,7 +66,7 @@ async def retrieve(request: HttpRequest, batch_id: str) -> dict[str, Any]:
 async def cancel(request: HttpRequest, batch_id: str) -> dict[str, Any]:
     """Stop what runs of it and begin no more; one that has ended stays as it is. What is answered is kept."""
     batch = await _found(request, batch_id)
-    await threads.write(batches.cancel, batch.id)
+    await threads.write(batches.cancel, batch.id, "api")
     return shown(await _found(request, batch_id))
 
 

@@ -99,13 +99,16 @@ def page(user_id: int, after: str | None, limit: int) -> tuple[list[Batch], bool
     return files.paged(Batch.objects.filter(user_id=user_id), after, limit, latest_first=True)
 
 
-def cancel(batch_id: str) -> bool:
-    """Have it end: what runs of it is stopped, what has not begun never does. False where it has ended already."""
+def cancel(batch_id: str, reason: str) -> bool:
+    """Have it end: what runs of it is stopped, what has not begun never does. False where it has ended already.
+
+    ``reason`` is the end reason of what is stopped.
+    """
     now = timezone.now()
     running = Batch.objects.filter(id=batch_id, status__in=(Status.VALIDATING, Status.IN_PROGRESS))
     is_running = bool(running.update(status=Status.CANCELLING, cancelling_at=now, due_at=now))
     if is_running:
-        stop_lines(batch_id, "api")
+        stop_lines(batch_id, reason)
     return is_running
 
 
@@ -187,6 +190,13 @@ def write(batch: Batch, results: Sequence[Result]) -> None:
             )
             for result in results
         )
+
+
+def finalize(batch: Batch) -> bool:
+    """Every line is written: from now on nobody can cancel it. False where somebody has."""
+    mine = Batch.objects.filter(id=batch.id, worker=batch.worker)
+    through = mine.filter(status__in=(Status.IN_PROGRESS, Status.FINALIZING))
+    return bool(through.update(status=Status.FINALIZING, finalizing_at=timezone.now()))
 
 
 def finish(batch: Batch, status: Batch.Status, keep: Keep, errors: Iterable[Mapping[str, Any]] = ()) -> None:

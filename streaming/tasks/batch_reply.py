@@ -6,7 +6,7 @@ from enum import Enum, auto
 from .own_api import Reply
 
 #: Refusals that say something of the key, and so of every line.
-RIGHTS = frozenset({"invalid_api_key", "key_expired", "key_revoked", "scope"})
+RIGHTS = frozenset({"key_expired", "key_revoked", "scope"})
 #: A fault of the server's that is met so often is the line's answer.
 FAULTS_MAX = 5
 FIRST_PAUSE_S = 1.0
@@ -33,8 +33,9 @@ def meaning_of(reply: Reply, faults: int) -> Meaning:
         return Meaning.NO_RIGHT
     if "end_state" in error:
         return Meaning.ANEW if error.get("end_reason") == "queue" else Meaning.REFUSED
-    # Without Retry-After a limit will never allow it.
-    if status in (408, 503, 529) or (status == 429 and "Retry-After" in reply.headers):
+    # 401: the site does not know our own token, for clocks differ or a secret does. Without Retry-After a limit will
+    # never allow it.
+    if status in (401, 408, 503, 529) or (status == 429 and "Retry-After" in reply.headers):
         return Meaning.AGAIN
     return Meaning.AGAIN if status >= 500 and faults < FAULTS_MAX else Meaning.REFUSED
 

@@ -5,6 +5,7 @@ is under way: answers run in the background and do not hang on the worker. Owns 
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -22,6 +23,8 @@ from streaming.store.batches import Result
 from . import own_api
 from .batch_reply import Meaning, meaning_of, pause_s
 
+logger = logging.getLogger(__name__)
+
 #: A worker that has not said so for this long is not at its batch any more; it says so each LOOK_S.
 LEASE = timedelta(seconds=10)
 LOOK_S = 1.0
@@ -33,6 +36,7 @@ HEADERS = {"X-Disconnect-Policy": BACKGROUND, "anthropic-version": "2023-06-01"}
 #: By what a batch ends early, as its lines and its row say it.
 CANCELLED = ("batch_cancelled", "The batch was cancelled before this request was answered.")
 EXPIRED = ("batch_expired", "This request was not answered before the batch's window was over.")
+KEY_GONE = ("key_revoked", "The API key that made the batch was removed.")
 Numbered = tuple[int, bytes]
 
 
@@ -74,11 +78,9 @@ class Turn:
         """The code and the message for every line that has no answer."""
         if self.batch.status == Batch.Status.CANCELLING:
             return CANCELLED
-        return EXPIRED if timezone.now() >= self.batch.expires_at else self._no_right
-
-    @property
-    def has_lost_rights(self) -> bool:
-        return self._no_right is not None
+        if timezone.now() >= self.batch.expires_at:
+            return EXPIRED
+        return self._no_right if self.batch.api_key_id is not None else KEY_GONE
 
     async def work(self) -> None:
         """Ask until all lines are through, or the turn is over. Raises LostLease, among others, as a group."""
@@ -125,16 +127,25 @@ class Turn:
         tries = anew = 0
         while True:
             reply = await self._reply(web, number, asked, anew)
-            meaning = meaning_of(reply, tries) if reply else Meaning.AGAIN
-            if reply and reply.error.get("end_state") == end_state.CANCELLED:
-                await self._look()  # with its batch, or alone?
-            if reply and (meaning is Meaning.ANSWERED or (meaning is Meaning.REFUSED and not self.ending)):
+            meaning = await self._meaning(reply, tries)
+            if reply and meaning in (Meaning.ANSWERED, Meaning.REFUSED):
                 return self._written(number, asked, reply)
-            if reply and meaning is Meaning.NO_RIGHT:
-                self._no_right = (str(reply.error.get("code")), str(reply.error.get("message")))
             if self.ending or not await self._waited(pause_s(reply, tries)):
                 return None
             tries, anew = tries + 1, anew + (meaning is Meaning.ANEW)
+
+    async def _meaning(self, reply: own_api.Reply | None, tries: int) -> Meaning:
+        """For this line; what it means for the others is remembered. None is no reply at all."""
+        if reply is None:
+            return Meaning.AGAIN
+        if reply.error.get("end_state") == end_state.CANCELLED:
+            await self._look()  # with its batch, or alone?
+        meaning = meaning_of(reply, tries)
+        if meaning is Meaning.NO_RIGHT:
+            self._no_right = (str(reply.error.get("code")), str(reply.error.get("message")))
+        elif reply.status == 401:
+            logger.error("the site does not know the token of %s: SECRET_KEY differs, or a clock", self.batch.id)
+        return Meaning.AGAIN if meaning is Meaning.REFUSED and self.ending else meaning
 
     def _written(self, number: int, asked: Asked, reply: own_api.Reply) -> Result:
         name = line_id(self.batch, number)

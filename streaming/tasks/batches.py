@@ -70,8 +70,8 @@ def _turn(batch: Batch, lasts_s: float) -> float:
     if turn.ending:
         _end_early(batch, turn)
     elif batch.completed + batch.failed == batch.total:
-        is_cancelled = batch.status == Batch.Status.CANCELLING
-        batches.finish(batch, Batch.Status.CANCELLED if is_cancelled else Batch.Status.COMPLETED, _keep(batch))
+        is_completed = batches.finalize(batch)
+        batches.finish(batch, Batch.Status.COMPLETED if is_completed else Batch.Status.CANCELLED, _keep(batch))
     return min(LONGEST_REST_S, turn.pause_s or 0.0)
 
 
@@ -95,8 +95,9 @@ def _end_early(batch: Batch, turn: Turn) -> None:
     left = _holding(batch, left_of(batch))
     while some := list(islice(left, LINES_AT_ONCE)):
         batches.write(batch, list(_unanswered(batch, some, code, message)))
-    errors = [{"code": code, "line": None, "message": message, "param": None}] if turn.has_lost_rights else []
-    batches.finish(batch, STATUS_OF.get(turn.ending, Batch.Status.FAILED), _keep(batch), errors)
+    status = STATUS_OF.get(turn.ending, Batch.Status.FAILED)
+    error = {"code": code, "line": None, "message": message, "param": None}
+    batches.finish(batch, status, _keep(batch), [error] if status == Batch.Status.FAILED else [])
 
 
 def _holding(batch: Batch, numbered: Iterable[Numbered]) -> Iterator[Numbered]:

@@ -4,17 +4,20 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group, User
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from streaming.models import ApiKey, Batch, Engine, FilePiece, Response, StoredFile
+from streaming.models import ApiKey, AuditEntry, Batch, Engine, FilePiece, Response, StoredFile
 from streaming.store import batches, files, task_tokens
 from streaming.store.batches import Keep, LostLease, NewBatch, Result
 from streaming.tasks import batches as task
 from streaming.tasks.batch_reply import FAULTS_MAX, Meaning, meaning_of, pause_s
 from streaming.tasks.own_api import Reply
 from streaming.tasks.retention import remove_files
+from tests.app.conftest import Page
 from tests.app.test_files import on_disk
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -153,9 +156,9 @@ def test_a_hostile_file_fails_with_the_line_and_nothing_is_asked(u1, api1, data,
 
 
 @pytest.mark.parametrize("data", [line("a").strip(), line("a").replace(b"\n", b"\r\n"), b"\n\n" + line("a")])
-def test_ends_of_lines_are_no_fault(u1, data, monkeypatch):
+def test_ends_of_lines_are_no_fault(u1, key, data, monkeypatch):
     monkeypatch.setattr(task, "TURN_S", 0.3)
-    batch = batch_of(u1, data)
+    batch = batch_of(u1, data, key)
     task.work_batches()  # nobody listens where the site should be
     batch.refresh_from_db()
     assert (batch.status, batch.total, batch.errors, batch.worker) == ("in_progress", 1, [], "")
@@ -226,7 +229,7 @@ def test_a_cancel_stops_the_batchs_answers_and_no_others(u1):
         Response.objects.create(
             user=u1, purpose=purpose, dialect="openai_chat", model="m", policy="background", idempotency_key=key
         )
-    batches.cancel(batch.id)
+    batches.cancel(batch.id, "api")
     stopped = Response.objects.filter(stop_requested_at__isnull=False)
     assert set(stopped.values_list("idempotency_key", "stop_reason")) == {
         (f"{batch.id}.1", "api"), (f"{batch.id}.12.1", "api"),
@@ -321,7 +324,7 @@ def reply(status, headers=None, **error):
         (reply(403, code="scope"), Meaning.NO_RIGHT),
         (reply(401, code="key_revoked"), Meaning.NO_RIGHT),
         (reply(401, code="key_expired"), Meaning.NO_RIGHT),
-        (reply(401, code="invalid_api_key"), Meaning.NO_RIGHT),
+        (reply(401, code="invalid_api_key"), Meaning.AGAIN),
         (reply(409, code="cancelled", end_state="cancelled", end_reason="api"), Meaning.REFUSED),
         (reply(429, {"Retry-After": "7"}, code="rate_limited"), Meaning.AGAIN),
         (reply(429, {"x-should-retry": "false"}, code="rate_limited"), Meaning.REFUSED),
@@ -357,3 +360,53 @@ def test_titles_have_no_key_and_batches_nothing_without_one(u1):
         task_tokens.issue(u1.pk, "api")
     assert task_tokens.redeem(task_tokens.issue(u1.pk, "title"), CHAT).key is None
     assert task_tokens.redeem(task_tokens.issue(u1.pk, "batch"), CHAT) is None
+
+
+def test_a_batch_whose_key_is_deleted_says_so_of_every_line(u1, key):
+    batch = batch_of(u1, line("a") + line("b"), key)
+    key.delete()
+    task.work_batches()
+    batch.refresh_from_db()
+    assert (batch.status, batch.failed, batch.output_file_id) == ("failed", 2, "")
+    assert batch.errors[0]["code"] == "key_revoked"
+    said = [json.loads(one) for one in b"".join(files.content(batch.error_file_id)).splitlines()]
+    assert [(one["custom_id"], one["error"]["code"]) for one in said] == [("a", "key_revoked"), ("b", "key_revoked")]
+
+
+def test_who_cancels_between_the_last_line_and_the_end_has_cancelled(u1, key):
+    batch = begun(u1, 1, key)
+    batches.write(batch, [Result(1, b"one\n", is_error=False)])
+    assert batches.cancel(batch.id, "api")
+    assert not batches.finalize(batch)
+    other = begun(u1, 1, key) if batches.release(batch, timezone.now() + LEASE) is None else None
+    assert batches.finalize(other)
+    assert not batches.cancel(other.id, "api")
+
+
+def staff(role):
+    user = User.objects.create_user(f"a-{role}", is_staff=True)
+    user.groups.add(Group.objects.get(name=role))
+    return Page(user)
+
+
+def test_staff_sees_how_far_batches_are_and_nothing_of_what_is_in_them(u1):
+    call_command("migrate", verbosity=0)
+    batch = batch_of(u1, metadata={MARKER: MARKER}, errors=[{"message": MARKER}], failed=7)
+    viewer = staff("viewer")
+    for path in ("", f"{batch.id}/change/"):
+        shown = viewer.get(f"/admin/streaming/batch/{path}").content.decode()
+        assert batch.id in shown
+        assert MARKER not in shown
+    assert viewer.get("/admin/streaming/batch/?metadata__contains=x").status_code in (302, 400)
+
+
+def test_an_operator_cancels_batches_which_is_noted_and_a_viewer_does_not(u1):
+    call_command("migrate", verbosity=0)
+    batch, ended = batch_of(u1), batch_of(u1, status="completed")
+    form = {"action": "cancel_selected", "_selected_action": [batch.id, ended.id]}
+    staff("viewer").post("/admin/streaming/batch/", form)
+    assert not Batch.objects.filter(status="cancelling").exists()
+    staff("operator").post("/admin/streaming/batch/", form)
+    assert {b.id: b.status for b in Batch.objects.all()} == {batch.id: "cancelling", ended.id: "completed"}
+    [entry] = AuditEntry.objects.filter(action="cancelled")
+    assert (entry.actor, entry.target_kind, entry.target_id) == ("a-operator", "batch", batch.id)
