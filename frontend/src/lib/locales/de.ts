@@ -171,6 +171,7 @@ export const de: Words = {
   retry: 'Wiederholen',
   goOn: 'Weiterschreiben',
   editMessage: 'Nachricht ändern',
+  notSendable: 'Sie sind offline. Was Sie schreiben, bleibt hier und kann gesendet werden, wenn Sie zurück sind.',
   copyAnswer: 'Antwort kopieren',
   good: 'Gute Antwort',
   bad: 'Schlechte Antwort',

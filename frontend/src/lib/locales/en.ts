@@ -170,6 +170,7 @@ export const en = {
   retry: 'Retry',
   goOn: 'Continue',
   editMessage: 'Edit message',
+  notSendable: 'You are offline. What you write is kept, and can be sent when you are back.',
   copyAnswer: 'Copy answer',
   good: 'Good answer',
   bad: 'Bad answer',
