@@ -110,7 +110,7 @@ def test_what_a_service_waits_for_is_there_and_can_become_so():
 
 
 def commands_of_django():
-    for name in OURS:
+    for name in sorted(OURS):
         words = SERVICES[name]["command"]
         text = " ".join(words)
         for command in re.findall(r"manage\.py ([^&]+)", text):

@@ -8,6 +8,8 @@ anywhere, or at any time:
 - All else goes file by file to whoever has nothing to do, the slowest folders first.
 """
 
+import os
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,6 +31,12 @@ SLOWEST = ("tests/drill/", "tests/cluster/", "tests/e2e/", "tests/setup/")
 
 #: The tests of a file, and whether each has been run.
 Unit = dict[str, bool]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers have to find the same tests in one order, also where that is the order of a set."""
+    if config.getoption("numprocesses", None):
+        os.environ.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
