@@ -18,17 +18,6 @@ class Position(NamedTuple):
     seq: int
 
 
-class Cursor(NamedTuple):
-    """A place in a named log: the last event a reader has, with the epoch that wrote it."""
-
-    response_id: str
-    epoch: int
-    seq: int
-
-    def __str__(self) -> str:
-        return format_event_id(self.response_id, self.epoch, self.seq)
-
-
 def format_event_id(response_id: str, epoch: int, seq: int) -> str:
     """The SSE ``id:`` of an event, e.g. ``resp_X:2.17``."""
     return f"{response_id}:{epoch}.{seq}"

@@ -20,7 +20,6 @@ from streaming.protocol.events import (
 )
 from streaming.protocol.sse_parser import SSEParser
 from streaming.protocol.tool_calls import ToolCalls
-from streaming.protocol.usage import Usage
 from tests.protocol.tape import inputs
 
 HEAD = Head("resp_01JX0000000000000000000000", "demo", 1_700_000_000)
@@ -30,9 +29,10 @@ CHAT_HEAD = Head(
     conversation_id="conv_1", user_message_id="msg_1", message_id="msg_2",
 )  # fmt: skip
 
-USAGE = Usage(
-    prompt_tokens=7, cached_tokens=0, generated_tokens=6, completion_tokens=5, sent_tokens=5, estimated=False
-).to_payload()
+USAGE = {
+    "prompt_tokens": 7, "cached_tokens": 0, "generated_tokens": 6, "completion_tokens": 5, "sent_tokens": 5,
+    "delivered_tokens": 0, "estimated": False,
+}  # fmt: skip
 
 ENDS = {
     "stop": decide(None, "finished", "stop"),

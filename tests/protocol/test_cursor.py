@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.protocol.cursor import Cursor, CursorError, Position, format_event_id, parse_last_event_id
+from streaming.protocol.cursor import CursorError, Position, format_event_id, parse_last_event_id
 
 ID = "resp_01JX0000000000000000000000"
 
@@ -12,7 +12,7 @@ ID = "resp_01JX0000000000000000000000"
 @given(st.integers(0, 10**10 - 1), st.integers(0, 10**10 - 1))
 def test_an_event_id_reads_back(epoch, seq):
     text = format_event_id(ID, epoch, seq)
-    assert text == str(Cursor(ID, epoch, seq)) == f"{ID}:{epoch}.{seq}"
+    assert text == f"{ID}:{epoch}.{seq}"
     assert parse_last_event_id(text, ID) == Position(epoch, seq)
 
 

@@ -8,7 +8,6 @@ from hypothesis import given
 
 from streaming.protocol.engine_output import ToolFragment
 from streaming.protocol.events import TOOL_CALL, Draft, joined_payload, merge
-from streaming.protocol.partial_json import PartialView, partial_view
 from streaming.protocol.tool_calls import (
     INVALID_ARGUMENTS,
     CompleteCall,
@@ -191,43 +190,3 @@ def test_arguments_are_parsed_strictly():
     assert parsed_arguments('{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
     assert parsed_arguments('{"a": NaN}') is None
     assert math.isinf(parsed_arguments('{"a": 1e999}')["a"]), "a number that is too large is still one"
-
-
-def test_a_view_of_unfinished_arguments_shows_what_is_there():
-    assert partial_view('{"city": "Par') == PartialView('{"city": "Par"}', (("city", "Par"),))
-    assert partial_view('{"a": [1, {"b": "x"').members == (("a", '[1, {"b": "x"}]'),)
-    assert partial_view('{"a": tr').members == ()
-    assert partial_view("[1, 2").pretty == "[1, 2]"
-
-
-@pytest.mark.parametrize("text", ["", " ", "x", "[" * 100_000, '{"a": NaN'])
-def test_a_view_of_what_is_no_json_is_empty(text):
-    assert partial_view(text) in (PartialView("", ()), PartialView("{}", ()))
-
-
-def test_a_view_cannot_be_taken_for_arguments():
-    view = partial_view('{"path": "/"}')
-    assert not hasattr(view, "keys")
-    assert not hasattr(view, "__getitem__")
-    assert not isinstance(view, CompleteCall)
-    with pytest.raises(TypeError):
-        dict(**view)
-    assert all(isinstance(text, str) for member in view.members for text in member)
-
-
-def json_value(tape, depth=3):
-    kind = tape.below(3) if depth else 0
-    if kind == 0:
-        return scalar(tape)
-    if kind == 1:
-        return tape.many(lambda: json_value(tape, depth - 1), 3)
-    return object_of(tape, lambda: json_value(tape, depth - 1))
-
-
-@given(inputs(64, json_value))
-def test_every_beginning_of_json_can_be_looked_at_and_the_whole_is_the_value(value):
-    raw = json.dumps(value)
-    for end in range(len(raw)):
-        partial_view(raw[:end])
-    if isinstance(value, dict | list):
-        assert json.loads(partial_view(raw).pretty) == value

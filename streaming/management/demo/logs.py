@@ -29,9 +29,7 @@ def log_of(row: Mapping[str, Any], draw: random.Random) -> list[Event]:
     tokens = row.get("sent_tokens", 0)
     events = [Event(1, 1, STARTED, {}, at_ms=began_ms)] if tokens else []
     texts = (tokens + 1) // 2
-    weights = [
-        draw.uniform(6, 12) if draw.randrange(LONG_GAP_EVERY) == 0 else draw.uniform(0.7, 1.3) for _ in range(texts)
-    ]
+    weights = [_gap(draw) for _ in range(texts)]
     step, at_ms = (ended_ms - began_ms) / (sum(weights) or 1), float(began_ms)
     for n, weight in enumerate(weights):
         count = 2 if 2 * n + 2 <= tokens else 1
