@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streaming.metrics.registry import bounded
@@ -11,6 +11,7 @@ from streaming.store.soundness import Soundness
 
 from .observing import Found
 from .owner import Owner
+from .task_series import families
 
 #: Name, meaning, label. What the last look did not find out has no sample.
 OF_PROCESS = {
@@ -49,7 +50,8 @@ class Gauges(Collector):
     def __init__(self, owner: Owner):
         self._owner = owner
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
+        yield from families(self._owner.observer.found.tasks)
         yield from self._of_process()
         yield from self._of_engines()
         yield from self._looked_at(self._owner.observer.found)

@@ -18,7 +18,9 @@ from streaming.pool import Pool
 from streaming.store import soundness, threads
 from streaming.store.soundness import Soundness
 
+from . import task_series
 from .ledger import longest_life
+from .task_series import TaskFigures
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ class Found:
     loads: dict[str, Load | None] = field(default_factory=dict)
     rows: Soundness | None = None
     database_up: bool | None = None
+    tasks: TaskFigures = field(default_factory=TaskFigures)
 
 
 class Observer:
@@ -58,8 +61,11 @@ class Observer:
         """Ask the database, and then all engines at once."""
         found = await self._rows()
         rows = [seat.row for seat in self._pool.seats]
+        # The cache may hang as an engine may.
+        tasks = asyncio.create_task(asyncio.to_thread(task_series.read))
         loads = await asyncio.gather(*(self._load(row) for row in rows))
-        self.found = Found({row.name: load for row, load in zip(rows, loads, strict=True)}, found, found is not None)
+        by_name = {row.name: load for row, load in zip(rows, loads, strict=True)}
+        self.found = Found(by_name, found, found is not None, await tasks)
 
     async def _rows(self) -> Soundness | None:
         try:
@@ -67,6 +73,9 @@ class Observer:
             return await threads.run(soundness.soundness, longest_life())
         except DatabaseError as error:
             logger.warning("the figures of the rows cannot be read: %s", error)
+            return None
+        except Exception:
+            logger.exception("the figures of the rows cannot be read")
             return None
 
     @staticmethod

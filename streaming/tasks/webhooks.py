@@ -13,6 +13,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.utils import timezone
 
+from streaming.metrics import task_counts
 from streaming.models import WebhookDelivery, WebhookEndpoint
 from streaming.models.webhook import SECRET_VARIABLE
 from streaming.store import outbox
@@ -90,8 +91,10 @@ def _key(endpoint: WebhookEndpoint) -> bytes:
 def _note(delivery: WebhookDelivery, outcome: Outcome) -> None:
     if not outcome.error:
         outbox.told(delivery, outcome.status or 0)
+        task_counts.delivered("taken")
         return
     is_last = delivery.attempts >= ATTEMPTS_MAX
+    task_counts.delivered("given_up" if is_last else "failed")
     outbox.failed(delivery, outcome.error, outcome.status, None if is_last else pause(delivery.attempts))
     log = logger.error if is_last else logger.info
     log(

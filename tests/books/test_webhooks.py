@@ -89,7 +89,10 @@ async def test_every_way_to_end_is_told_once_with_usage_and_without_text(bench, 
         assert message.is_signed
         assert message.headers["webhook-id"] == row.id
         assert (data["end_state"], data["end_reason"], data["user_id"]) == (row.end_state, row.end_reason, user.pk)
-        assert data["usage"]["generated_tokens"] == row.generated_tokens
+        if row.end_state == "truncated":  # what its owner still knew of it came after its end
+            assert data["usage"]["generated_tokens"] <= row.generated_tokens
+        else:
+            assert data["usage"]["generated_tokens"] == row.generated_tokens
         assert data["usage"]["prompt_tokens"] == row.prompt_tokens
         assert b"secret words" not in message.body
     completed = told[ended[0].id].data

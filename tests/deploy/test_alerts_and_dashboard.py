@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from streaming.metrics import delivery, finished, gaps, refusing, registry, storing
-from streaming.ownership import gauges
+from streaming.ownership import gauges, task_series
 from tests.child import ROOT
 
 ALERTS = ROOT / "deploy" / "alerts.yml"
@@ -34,6 +34,7 @@ def families() -> dict[str, set[str]]:
     for name, (_, label) in {**gauges.OF_PROCESS, **gauges.LOOKED_AT}.items():
         found[name] = {label} if label else set()
     found |= {name: {"engine"} for name in gauges.OF_ENGINE}
+    found |= {f"{name}_total": set(labels) for name, (_, labels) in task_series.SERIES.items()}
     own = [family for family in registry.REGISTRY.collect() if family.name.startswith("process_")]
     return found | {name: set() for name in _series(own)}
 
@@ -89,7 +90,7 @@ def test_no_series_can_tell_a_user_or_a_response_apart():
     labels = set().union(*families().values())
     assert labels == {
         "code", "end_reason", "end_state", "ended", "engine", "kind", "model", "prompt_class", "proven", "purpose",
-        "status",
+        "status", "task",
     }  # fmt: skip
 
 
