@@ -114,6 +114,20 @@ def test_the_colours_can_be_chosen_and_are_kept(chat):
     assert chat.page.evaluate(background) == dark
 
 
+def test_colours_that_were_chosen_are_there_before_the_page_is(open_chat):
+    chat = open_chat(color_scheme="light")
+    chat.page.get_by_text("Dark", exact=True).click()
+    held = []
+    chat.page.route("**/assets/page-*.js", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks it
+    chat.page.reload(wait_until="commit")
+    expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(chat.composer).to_have_count(0)
+    assert held, "the page's script was not waited for"
+    held[0].continue_()
+    expect(chat.composer).to_be_visible()
+    expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
 def test_the_keyboard_alone_sends_stops_and_walks_through_the_page(chat):
     keyboard = chat.page.keyboard
     chat.composer.press("Control+a")

@@ -6,6 +6,7 @@ are told that they are hidden; streams, sockets and the six connections are real
 
 import json
 import re
+import signal
 
 import pytest
 from playwright.sync_api import expect
@@ -188,9 +189,10 @@ def test_a_hidden_tab_whose_socket_is_cut_reads_by_a_stream_until_it_has_another
     is_whole(impatient, tab)
 
 
-def test_a_hidden_tab_survives_the_death_of_the_server(impatient, counting):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_hidden_tab_survives_the_end_of_the_server(impatient, counting, how):
     tab, _ = counting
-    impatient.kill()
+    impatient.web.end(how)
     impatient.start()
     tab.page.evaluate("dispatchEvent(new Event('online'))")  # so that its back-off is not longer than the grace
     is_whole(impatient, tab, epoch=2)
