@@ -15,7 +15,7 @@ from django.urls import Resolver404, re_path
 from chatsite.handover import Application, Receive, Scope, Send
 from chatsite.middleware import Csrf
 from streaming.consumers.routing import urlpatterns
-from streaming.store import access, threads
+from streaming.store import sessions, threads
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class SocketDoor:
             return
         session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
         try:
-            users = await threads.run(access.users_of_sessions, [session_key]) if session_key else {}
+            users = await threads.run(sessions.users_of, [session_key]) if session_key else {}
         except DatabaseError as error:
             logger.warning("a socket's session could not be looked up: %s", error)
             await come_later(send)

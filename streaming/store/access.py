@@ -8,21 +8,17 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from typing import Literal
 
-from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
-from django.contrib.sessions.backends.db import SessionStore
-from django.contrib.sessions.models import Session
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.crypto import constant_time_compare
 
 from streaming.models import ApiKey, LoginToken
 from streaming.models.access import SCOPES
 
+from . import sessions
 from .threads import impatient
 
 logger = logging.getLogger(__name__)
@@ -172,34 +168,11 @@ def still_good(key_ids: Collection[int], session_keys: Collection[str]) -> set[i
     """Of API keys and sessions those that still let somebody in."""
     keys = ApiKey.objects.filter(_unexpired(), pk__in=key_ids, revoked_at__isnull=True, user__is_active=True)
     good: set[int | str] = set(keys.values_list("pk", flat=True)) if key_ids else set()
-    return good | (users_of_sessions(session_keys).keys() if session_keys else set())
+    return good | (sessions.users_of(session_keys).keys() if session_keys else set())
 
 
 def _unexpired() -> Q:
     return Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
-
-
-def users_of_sessions(session_keys: Collection[str]) -> dict[str, User]:
-    """Whom each session lets in: neither expired nor ended, its user active, the password still the same."""
-    rows = Session.objects.filter(session_key__in=session_keys, expire_date__gt=timezone.now())
-    claims = {key: _claims(data) for key, data in rows.values_list("session_key", "session_data")}
-    users = User.objects.filter(is_active=True).in_bulk({user_id for user_id, _ in claims.values() if user_id})
-    found = {key: (users.get(user_id), seal) for key, (user_id, seal) in claims.items() if user_id}
-    return {key: user for key, (user, seal) in found.items() if user and _is_sealed(user, seal)}
-
-
-@lru_cache(4096)
-def _claims(session_data: str) -> tuple[int | None, str]:
-    """The user of a stored session, and the seal that a change of the password breaks."""
-    session = SessionStore().decode(session_data)
-    user_id = session.get(SESSION_KEY)
-    return (int(user_id) if user_id else None), session.get(HASH_SESSION_KEY, "")
-
-
-def _is_sealed(user: User, seal: str) -> bool:
-    """Also by an earlier secret key that still counts."""
-    seals = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
-    return any(constant_time_compare(seal, own) for own in seals)
 
 
 def issue_login_token(user: User, ttl: timedelta) -> str:

@@ -7,7 +7,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
-from streaming.store import access
+from streaming.store import access, sessions
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def counts(session_key) -> bool:
 
 
 def test_a_session_names_its_user(u1, session_key):
-    assert access.users_of_sessions([session_key, "unknown"]) == {session_key: u1}
+    assert sessions.users_of([session_key, "unknown"]) == {session_key: u1}
     assert counts(session_key)
 
 
@@ -63,4 +63,4 @@ def test_a_secret_key_that_was_changed_and_still_counts_ends_nothing(u1, session
 
 def test_any_number_of_sessions_costs_two_queries(session_key, django_assert_num_queries):
     with django_assert_num_queries(2):
-        access.users_of_sessions([session_key, *map(str, range(100))])
+        sessions.users_of([session_key, *map(str, range(100))])
