@@ -12,10 +12,10 @@ from django.utils.safestring import SafeString
 
 from streaming.models import AuditEntry
 
-from .filters import TypedFilter
 from .keyset import KeysetChangeList
 from .read_only import ReadOnlyAdmin
 from .responses import SEARCH_MAX_CHARS
+from .typed_filters import TypedFilter
 
 
 class ActorFilter(TypedFilter):

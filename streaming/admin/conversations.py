@@ -16,7 +16,7 @@ from streaming.audit import note
 from streaming.models import Conversation, Message
 from streaming.store import conversations as store
 
-from . import filters
+from . import filters, typed_filters
 from .keyset import KeysetChangeList
 from .read_only import ReadOnlyAdmin
 from .responses import SEARCH_MAX_CHARS, shows_text
@@ -28,7 +28,7 @@ class ConversationAdmin(ReadOnlyAdmin):
 
     list_display = ["id", "user", "model", "message_count", "created_at", "updated_at"]
     list_select_related = ["user"]
-    list_filter = [filters.TimeFilter, filters.UserFilter, filters.ModelFilter]
+    list_filter = [typed_filters.TimeFilter, typed_filters.UserFilter, filters.ModelFilter]
     search_fields = ["id__startswith"]
     search_help_text = "a conversation id or its beginning, or a whole user name"
     ordering = ["-created_at"]
@@ -44,7 +44,7 @@ class ConversationAdmin(ReadOnlyAdmin):
             return queryset, False
         if term.startswith("conv_"):
             return queryset.filter(id__startswith=term), False
-        return filters.of_user(queryset, term), False
+        return typed_filters.of_user(queryset, term), False
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         text = ["title", "said"] if shows_text(request) else ["hidden"] if settings.ADMIN_SHOWS_TEXT else []

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from streaming.audit import note
 from streaming.models import Response
 
-from . import filters
+from . import filters, typed_filters
 from .attempts import attempts_table
 from .course import EVENTS_MAX, course_of, event_table, said
 from .drawing import span_text
@@ -54,12 +54,12 @@ class ResponseAdmin(ReadOnlyAdmin):
 
     list_display = ["response", "who", "served_by", "end", "prompt", "generated", "wasted", "ttft", "itl", "duration"]
     list_filter = [
-        filters.TimeFilter,
+        typed_filters.TimeFilter,
         filters.EndStateFilter,
         filters.ReasonFilter,
-        filters.UserFilter,
-        filters.KeyFilter,
-        filters.WastedFilter,
+        typed_filters.UserFilter,
+        typed_filters.KeyFilter,
+        typed_filters.WastedFilter,
         filters.EngineFilter,
         filters.ModelFilter,
         filters.PurposeFilter,
@@ -88,7 +88,7 @@ class ResponseAdmin(ReadOnlyAdmin):
             return queryset.filter(conversation_id=term), False
         if term.startswith("resp_"):
             return queryset.filter(id__startswith=term), False
-        return filters.of_user(queryset, term), False
+        return typed_filters.of_user(queryset, term), False
 
     def get_urls(self) -> list[Any]:
         replay = self.admin_site.admin_view(self.replay_view)
