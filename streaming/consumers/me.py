@@ -110,15 +110,19 @@ class Me(Consumer):
         self._say(answer)
 
     async def _enter_standin(self, response_id: str) -> None:
+        answer = {"type": NOT_READING, "response": response_id, "code": "unavailable"}
         try:
-            if await self._standins.enter(response_id):
-                standing.current().expect(self._user_id, response_id)
-                self._say({"type": READING, "response": response_id})
+            if not await self._standins.enter(response_id):
+                return
+            standing.current().expect(self._user_id, response_id)
+            answer = {"type": READING, "response": response_id}
         except NotCounted as reason:
-            self._say({"type": NOT_READING, "response": response_id, "code": str(reason)})
+            answer["code"] = str(reason)
         except DatabaseError as error:
             logger.warning("a page cannot be counted as a reader: %s", error)
-            self._say({"type": NOT_READING, "response": response_id, "code": "unavailable"})
+        except Exception:
+            logger.exception("a page cannot be counted as a reader of %s", response_id)
+        self._say(answer)
 
     # Out
 

@@ -74,13 +74,20 @@ async def test_a_page_whose_writing_fails_is_told_to_come_again(said, monkeypatc
     assert (await next_of(told, "websocket.close"))["code"] == 1011
 
 
-async def test_a_stop_that_fails_for_a_reason_that_nobody_thought_of_is_answered(said, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ("stop", {"type": "refused", "response": RESPONSE, "code": "unavailable"}),
+        ("reading", {"type": "not_reading", "response": RESPONSE, "code": "unavailable"}),
+    ],
+)
+async def test_what_fails_for_a_reason_that_nobody_thought_of_is_answered(said, monkeypatch, caplog, asked, answered):
     monkeypatch.setattr(me.responses, "get", lambda *_: 1 / 0)
     came, told = said(Me)
     await next_of(told, "websocket.send")
-    came.put_nowait({"type": "websocket.receive", "text": json.dumps({"type": "stop", "response": RESPONSE})})
+    came.put_nowait({"type": "websocket.receive", "text": json.dumps({"type": asked, "response": RESPONSE})})
     answer = json.loads((await next_of(told, "websocket.send"))["text"])
-    assert answer == {"type": "refused", "response": RESPONSE, "code": "unavailable"}
+    assert answer == answered
     assert "ZeroDivisionError" in caplog.text
 
 
