@@ -5,7 +5,7 @@ import pytest
 from streaming.models import Quota, QuotaSettlement, QuotaUse
 from streaming.store.quota_windows import Used
 from tests.engine.conftest import demo_tokenizer, worker_url  # noqa: F401 fixtures
-from tests.stream.conftest import _database, bench, engine, row, user  # noqa: F401 fixtures
+from tests.stream.conftest import _database, bench, engine, row, successor, user  # noqa: F401 fixtures
 
 
 def tokens_in_use(quota: Quota, kind: str = "day", member: int = 0) -> int:

@@ -4,7 +4,6 @@ import pytest
 
 from streaming.models import Response
 from streaming.ownership.adoption import adopt_or_end
-from streaming.ownership.owner import Owner
 from streaming.ownership.start import check, start
 from streaming.ownership.stop import stop
 from streaming.ownership.watch import look
@@ -13,7 +12,7 @@ from tests.books.test_reconcile import looked
 from tests.engine.answers import added, ask_of
 from tests.engine.conftest import until
 from tests.fault_engine import FaultEngine
-from tests.stream.conftest import Bench, until_stored
+from tests.stream.conftest import until_stored
 
 LIMIT = 60
 
@@ -22,14 +21,6 @@ LIMIT = 60
 async def server():
     async with FaultEngine(rate=200, slots=100, context=1000).serving() as made:
         yield made
-
-
-@pytest.fixture
-async def successor(bench, user):
-    owner = Owner()
-    await owner.start()
-    yield Bench(owner, user)
-    await owner.drain(0)
 
 
 async def begun(bench) -> Response:

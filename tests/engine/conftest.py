@@ -18,6 +18,16 @@ from tests.fault_engine import FaultEngine
 from tests.stream.conftest import bench, user  # noqa: F401  for tests of the whole stack
 
 NUMBERS = itertools.count(1)
+#: What the fault engine does after three chunks, and the reason that follows, whatever the wire.
+BREAKS = [
+    ({"die_after": 3}, "upstream_lost"),
+    ({"reset_after": 3}, "upstream_lost"),
+    ({"eof_after": 3}, "upstream_lost"),
+    ({"half_event_after": 3}, "upstream_lost"),
+    ({"error_after": 3}, "upstream_error"),
+    ({"garbage_after": 3}, "upstream_protocol"),
+    ({"long_line_after": 3}, "upstream_protocol"),
+]
 
 
 def ask(prompt_ids=(1, 2, 3), text="hello", produced_tokens=0, response_id=None, **sampling):

@@ -13,7 +13,7 @@ from streaming.engine.base import EngineError, GenerateRequest, Load, Sampling
 from streaming.engine.chat_endpoint import LAST_WORDS_S, explain_refusal
 from streaming.engine.openai import OpenAIEngine
 from streaming.protocol.engine_output import EngineUsage
-from tests.engine.conftest import ask, broken, collect, shown, until
+from tests.engine.conftest import BREAKS, ask, broken, collect, shown, until
 
 
 def openai(url, capabilities=None, **options):
@@ -68,19 +68,7 @@ async def test_how_the_bytes_come_makes_no_difference(fault, chat, control):
     assert (shown(outputs).count(" the"), count(outputs)) == (19, 21)
 
 
-@pytest.mark.parametrize(
-    ("control", "reason"),
-    [
-        ({"die_after": 3}, "upstream_lost"),
-        ({"reset_after": 3}, "upstream_lost"),
-        ({"eof_after": 3}, "upstream_lost"),
-        ({"half_event_after": 3}, "upstream_lost"),
-        ({"error_after": 3}, "upstream_error"),
-        ({"garbage_after": 3}, "upstream_protocol"),
-        ({"long_line_after": 3}, "upstream_protocol"),
-        ({"burst": 9, "error_after": 3}, "upstream_error"),
-    ],
-)
+@pytest.mark.parametrize(("control", "reason"), [*BREAKS, ({"burst": 9, "error_after": 3}, "upstream_error")])
 async def test_a_stream_that_breaks_keeps_what_came_before(fault, chat, control, reason):
     fault.set_control(control)
     outputs, error = await broken(chat, ask())

@@ -10,7 +10,7 @@ import pytest
 from streaming.engine.base import EngineError, Load
 from streaming.engine.llamacpp import LlamaCppEngine, completion_body, seed_of
 from streaming.engine.metrics_text import totals
-from tests.engine.conftest import ask, broken, collect, shown, until
+from tests.engine.conftest import BREAKS, ask, broken, collect, shown, until
 
 
 async def outcome(engine, request):
@@ -46,18 +46,7 @@ async def test_how_the_bytes_are_cut_makes_no_difference(fault, fault_client, co
     assert sum(output.token_count for output in outputs) == 21
 
 
-@pytest.mark.parametrize(
-    ("control", "reason"),
-    [
-        ({"die_after": 3}, "upstream_lost"),
-        ({"reset_after": 3}, "upstream_lost"),
-        ({"eof_after": 3}, "upstream_lost"),
-        ({"half_event_after": 3}, "upstream_lost"),
-        ({"error_after": 3}, "upstream_error"),
-        ({"garbage_after": 3}, "upstream_protocol"),
-        ({"long_line_after": 3}, "upstream_protocol"),
-    ],
-)
+@pytest.mark.parametrize(("control", "reason"), BREAKS)
 async def test_a_stream_that_breaks_keeps_what_came_before(fault, fault_client, control, reason):
     fault.set_control(control)
     outputs, error = await outcome(fault_client, ask())

@@ -8,7 +8,7 @@ import pytest
 from streaming.engine.base import GenerateRequest, Load, Sampling
 from streaming.engine.vllm import VllmEngine, generate_body
 from streaming.protocol.engine_output import EngineUsage
-from tests.engine.conftest import ask, broken, collect, until
+from tests.engine.conftest import BREAKS, ask, broken, collect, until
 
 
 @pytest.fixture
@@ -48,18 +48,7 @@ async def test_how_the_bytes_come_makes_no_difference(fault, vllm, control):
     assert ids(await collect(vllm, ask(max_tokens=21))) == [ord("a") + nth % 26 for nth in range(1, 22)]
 
 
-@pytest.mark.parametrize(
-    ("control", "reason"),
-    [
-        ({"die_after": 3}, "upstream_lost"),
-        ({"reset_after": 3}, "upstream_lost"),
-        ({"eof_after": 3}, "upstream_lost"),
-        ({"half_event_after": 3}, "upstream_lost"),
-        ({"error_after": 3}, "upstream_error"),
-        ({"garbage_after": 3}, "upstream_protocol"),
-        ({"long_line_after": 3}, "upstream_protocol"),
-    ],
-)
+@pytest.mark.parametrize(("control", "reason"), BREAKS)
 async def test_a_stream_that_breaks_keeps_what_came_before(fault, vllm, control, reason):
     fault.set_control(control)
     outputs, error = await broken(vllm, ask())

@@ -105,6 +105,15 @@ class Waker:
         self.woken.set()
 
 
+@pytest.fixture
+async def successor(bench, user):
+    """Another process, so to speak: an owner of its own beside the bench's."""
+    owner = Owner()
+    await owner.start()
+    yield Bench(owner, user)
+    await owner.drain(0)
+
+
 async def until_stored(tail: Tail, reached) -> None:
     """Wait until something is true of what the tail holds."""
     waker = Waker()

@@ -7,14 +7,13 @@ import pytest
 from streaming.engine.registry import engine_for
 from streaming.models import Response
 from streaming.ownership.adoption import adopt_all
-from streaming.ownership.owner import Owner
 from streaming.ownership.stop import stop
 from streaming.ownership.sweep import take_up_strays
 from streaming.protocol.dialects import OPENAI_CHAT
 from streaming.protocol.end_state import STOPPED, TRUNCATED, End, decide
 from streaming.store import creation, orphans, responses, threads
 from streaming.store.creation import NewResponse
-from tests.stream.conftest import DEADLINE_S, Bench, frames_text, text_of, until_stored
+from tests.stream.conftest import DEADLINE_S, frames_text, text_of, until_stored
 
 WORDS = [{"text": f"word{i} "} for i in range(60)]
 WHOLE = "".join(word["text"] for word in WORDS)
@@ -26,14 +25,6 @@ async def scripted(row, bench):
     row.options = {"script": {"outputs": WORDS, "delay_s": 0.004}}
     await threads.run(row.save)
     await bench.owner.pool.refresh(force=True)
-
-
-@pytest.fixture
-async def successor(bench, user):
-    owner = Owner()
-    await owner.start()
-    yield Bench(owner, user)
-    await owner.drain(0)
 
 
 async def die(bench, response):
