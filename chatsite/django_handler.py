@@ -35,11 +35,11 @@ class DjangoHandler(ASGIHandler):
         if not scope["path"].startswith(SHORT_WAY):
             await super().__call__(scope, receive, send)
             return
-        body = await self._body(receive, max_body_bytes(scope["path"]))
-        set_script_prefix(get_script_prefix(scope))
-        request, refusal = self.create_request(scope, body)
-        response: Any = refusal if request is None else await self.run_get_response(request)
-        await self.send_response(response, send)
+        with await self._body(receive, max_body_bytes(scope["path"])) as body:
+            set_script_prefix(get_script_prefix(scope))
+            request, refusal = self.create_request(scope, body)
+            response: Any = refusal if request is None else await self.run_get_response(request)
+            await self.send_response(response, send)
 
     @staticmethod
     async def _body(receive: Receive, limit_bytes: int) -> BytesIO:

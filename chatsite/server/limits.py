@@ -16,6 +16,8 @@ class Limits:
     # The one path that takes longer bodies, those of files; they wait on disk for their end.
     upload_path: str = ""
     max_upload_bytes: int = 2 * 1024 * 1024
+    # So many of those are in memory, several times over; strangers can send them too.
+    uploads_at_once: int = 4
     # From the first byte we could expect to the last header; from there to the last byte of the body.
     headers_timeout_s: float = 20.0
     body_timeout_s: float = 60.0

@@ -61,6 +61,13 @@ class Request(Backpressure, WebRequest):
         else:
             super().handleContentChunk(data)
 
+    def process(self) -> None:
+        """A long body stays on disk until it may be read into memory."""
+        if self._body_bytes > self.channel.limits.max_body_bytes:
+            self.server.uploads.enter(self, super().process)
+        else:
+            super().process()
+
     # The response
 
     async def send(self, message: Message) -> None:

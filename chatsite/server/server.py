@@ -16,6 +16,7 @@ from chatsite.server.channel import Channel, Phase
 from chatsite.server.limits import Limits
 from chatsite.server.loop import reactor
 from chatsite.server.request import Request
+from chatsite.server.turns import Turns
 from chatsite.server.websocket import WebSocket
 
 logger = logging.getLogger("chatsite.server")
@@ -86,6 +87,7 @@ class Server(DaphneServer):
         self.limits = limits
         self.draining = False
         self.connections: dict[Any, Connection] = {}
+        self.uploads = Turns(limits.uploads_at_once)
         self.loop: asyncio.AbstractEventLoop = reactor._asyncioEventloop
         self.http_factory = ChannelFactory(self, limits)
         self.ws_factory = self._websocket_factory()
@@ -116,7 +118,7 @@ class Server(DaphneServer):
         if getattr(protocol, "became_websocket", False):
             self.http_factory.channel_closed(protocol.channel)
         if connection.task is None:
-            del self.connections[protocol]
+            self._forget(protocol)
         else:
             connection.killer = self.loop.call_later(self.application_close_timeout, self._kill, protocol, connection)
 
@@ -143,10 +145,14 @@ class Server(DaphneServer):
             logger.error("exception inside the application: %s", exception, exc_info=exception)
         connection.task = None
         if connection.disconnected:
-            self.connections.pop(protocol, None)
+            self._forget(protocol)
         else:
             # Also when it just returned: what nobody will finish must not look alive.
             protocol.handle_exception(exception)
+
+    def _forget(self, protocol: Any) -> None:
+        self.connections.pop(protocol, None)
+        self.uploads.leave(protocol)
 
     def _kill(self, protocol: Any, connection: Connection) -> None:
         if connection.task is None:

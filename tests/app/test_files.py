@@ -12,6 +12,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from chatsite.django_handler import DjangoHandler
 from streaming.api.files import FileHandover, Vanished
 from streaming.models import FilePiece, StoredFile
 from streaming.store import access, erasure, files
@@ -223,3 +224,28 @@ def on_disk() -> bytes:
     erasure.forget_on_disk()
     name = str(connection.settings_dict["NAME"])
     return b"".join(path.read_bytes() for path in map(Path, (name, f"{name}-wal")) if path.exists())
+
+
+async def test_a_body_is_given_back_with_its_answer_and_not_when_somebody_looks_for_garbage(monkeypatch):
+    handler, bodies, sent = DjangoHandler(), [], []
+    create_request = handler.create_request
+    monkeypatch.setattr(
+        handler, "create_request", lambda scope, body: bodies.append(body) or create_request(scope, body)
+    )
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/v1/files",
+        "query_string": b"",
+        "headers": [(b"host", b"testserver")],
+    }
+
+    async def receive():
+        return {"type": "http.request", "body": b"x" * 1000, "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    await handler(scope, receive, send)
+    assert sent[0]["status"] == 401
+    assert [body.closed for body in bodies] == [True]

@@ -95,6 +95,33 @@ def test_only_the_path_of_uploads_takes_longer_bodies_and_those_have_a_cap_too(l
     assert "limit is 10" in error_of(read_all(sock))
 
 
+def test_long_bodies_wait_their_turn_on_disk_and_keep_nobody_else_waiting(launch):
+    server = launch(max_body_bytes=10, upload_path="/api/stream", max_upload_bytes=100, uploads_at_once=1)
+
+    def post(size_bytes):
+        sock = server.connect()
+        sock.sendall(with_length(size_bytes).replace(b"/api/echo", b"/api/stream") + b"x" * size_bytes)
+        return sock
+
+    def served_meanwhile():
+        for _ in range(20):
+            assert read_until(server.get("/hello"), b"hello")
+
+    first = post(11)
+    assert read_until(first, b"first")
+    second, gone, fourth = (post(11) for _ in range(3))
+    served_meanwhile()
+    gone.close()
+    served_meanwhile()
+    assert server.printed("called stream") == 1
+    assert read_until(post(10), b"first")
+    first.close()
+    assert read_until(second, b"first")
+    second.close()
+    assert read_until(fourth, b"first")
+    assert server.printed("called stream") == 4
+
+
 def test_headers_that_trickle_are_cut_off_while_others_are_served(launch, stopwatch):
     server = launch(headers_timeout_s=1.5)
     slow = [server.connect() for _ in range(500)]
