@@ -9,8 +9,8 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
-from django.db.models.functions import Length
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum, Value
+from django.db.models.functions import Greatest, Length
 from django.utils import timezone
 
 from streaming.models import Batch, FilePiece, StoredFile
@@ -22,6 +22,8 @@ PIECES_AT_ONCE = 16
 #: A page that is read holds about so many bytes, and at least one piece.
 PAGE_BYTES = 256 * 1024
 PAGE_PIECES = 256
+#: A file takes up at least so much of what its user may have: rows are no smaller, and their number has an end too.
+LEAST_BYTES = 4096
 #: An upload that is not whole after so long never will be.
 UPLOAD_MAX = timedelta(hours=1)
 
@@ -59,11 +61,12 @@ def store(new: NewFile, pieces: Iterable[bytes], user_bytes_max: int) -> StoredF
 def _reserve(new: NewFile, user_bytes_max: int) -> StoredFile:
     with transaction.atomic():
         User.objects.select_for_update().get(pk=new.user_id)  # two at once are counted one after the other
-        stored = StoredFile.objects.filter(user_id=new.user_id).aggregate(sum=Sum("size_bytes"))["sum"] or 0
-        if stored + new.size_bytes > user_bytes_max:
+        counted = Sum(Greatest("size_bytes", Value(LEAST_BYTES)))
+        stored = StoredFile.objects.filter(user_id=new.user_id).aggregate(sum=counted)["sum"] or 0
+        if stored + max(new.size_bytes, LEAST_BYTES) > user_bytes_max:
             raise NoRoom(
-                f"file: your files may have {user_bytes_max} bytes together; they have {stored}, this one"
-                f" {new.size_bytes}"
+                f"file: your files may have {user_bytes_max} bytes together, each counted as {LEAST_BYTES} or more;"
+                f" they have {stored}, this one {new.size_bytes}"
             )
         return StoredFile.objects.create(
             user_id=new.user_id,

@@ -116,14 +116,20 @@ def test_one_byte_and_one_line_over_the_caps_are_told_limit_and_value(api1, sett
 
 
 def test_all_files_of_a_user_together_are_capped(api1, api2, settings):
-    settings.FILES_BYTES_PER_USER = 10
-    first = send(api1, b"123456").json()["id"]
-    answer = send(api1, b"12345")
+    settings.FILES_BYTES_PER_USER = 10_000
+    first = send(api1, b"x" * 6000).json()["id"]
+    answer = send(api1, b"x" * 5000)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "files_too_large")
-    assert "may have 10 bytes together; they have 6, this one 5" in answer.json()["error"]["message"]
-    assert send(api2, b"12345").status_code == 200
+    assert "may have 10000 bytes together" in answer.json()["error"]["message"]
+    assert "they have 6000, this one 5000" in answer.json()["error"]["message"]
+    assert send(api2, b"x" * 5000).status_code == 200
     api1.delete(f"/v1/files/{first}")
-    assert send(api1, b"12345").status_code == 200
+    assert send(api1, b"x" * 5000).status_code == 200
+
+
+def test_very_small_files_are_capped_by_their_number(api1, settings):
+    settings.FILES_BYTES_PER_USER = 3 * files.LEAST_BYTES
+    assert [send(api1, b"x").status_code for _ in range(4)] == [200, 200, 200, 413]
 
 
 def test_names_are_never_more_than_text(api1):
@@ -179,7 +185,7 @@ def test_an_upload_that_fails_half_way_leaves_nothing(u1):
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        files.store(files.NewFile(u1.pk, "in.jsonl", 9, None), broken(), 100)
+        files.store(files.NewFile(u1.pk, "in.jsonl", 9, None), broken(), files.LEAST_BYTES)
     assert not StoredFile.objects.exists()
     assert not FilePiece.objects.exists()
 
@@ -191,7 +197,7 @@ def test_a_user_who_is_deleted_while_a_file_comes_keeps_nothing(u1):
         yield b"two"
 
     with pytest.raises(User.DoesNotExist):
-        files.store(files.NewFile(u1.pk, "in.jsonl", 9, None), meanwhile(), 100)
+        files.store(files.NewFile(u1.pk, "in.jsonl", 9, None), meanwhile(), files.LEAST_BYTES)
     assert not StoredFile.objects.exists()
     assert not FilePiece.objects.exists()
 

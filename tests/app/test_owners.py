@@ -72,7 +72,7 @@ def test_anothers_ids_are_unknown_on_every_route(page2, u1, u2, conversation1, p
     theirs = {"conversation_id": conversation1.id, "response_id": conversation1.live.id}
     share, _ = shares.create(u1, conversation1.id, conversation1.ended.message_id)
     theirs |= {"key_id": str(access.new_key(u1)[0].pk), "share_id": str(share.pk)}
-    theirs |= {"file_id": files.store(files.NewFile(u1.pk, "f", 1, None), [b"x"], 9).id}
+    theirs |= {"file_id": files.store(files.NewFile(u1.pk, "f", 1, None), [b"x"], 2**40).id}
     new = batches.NewBatch(u1.pk, None, "/v1/responses", theirs["file_id"], None)
     theirs |= {"batch_id": batches.create(new, 9).id}
     unknown = {"conversation_id": UNKNOWN, "response_id": "resp_" + "0" * 26, "key_id": "9", "share_id": "9"}
