@@ -24,7 +24,7 @@ from tests.sdk.conftest import Place, run_node, says
 from tests.sdk.test_the_api_page import snippets
 
 judge = pytest.mark.judge
-WAIT_S = 60
+WAIT_S = 120
 LINES_AT_ONCE = 4
 
 
@@ -199,7 +199,6 @@ def test_a_worker_and_a_web_process_that_are_killed_amid_a_batch_cost_no_line_an
     eventually(lambda: answered() > 5, WAIT_S)
     night.kill_worker()
     assert client.batches.retrieve(batch.id).status == "in_progress"
-    assert len(night.rows(batch.id)) > answered()
     night.start_worker()
     before = answered()
     eventually(lambda: answered() > before + 5, WAIT_S)
