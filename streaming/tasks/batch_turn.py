@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from streaming.models import Batch, Response
 from streaming.protocol import end_state
-from streaming.protocol.batch_lines import Asked, answered, lines, read
+from streaming.protocol.batch_lines import Asked, answered, lines, read, unanswered
 from streaming.protocol.policy import BACKGROUND
 from streaming.store import batches, files, task_tokens, threads
 from streaming.store.batches import Result
@@ -126,7 +126,11 @@ class Turn:
         """The line's answer, however often it has to be asked for; None where it has to wait for another turn."""
         tries = anew = 0
         while True:
-            reply = await self._reply(web, number, asked, anew)
+            try:
+                reply = await self._reply(web, number, asked, anew)
+            except own_api.TooLong as error:
+                said = unanswered(line_id(self.batch, number), asked.custom_id, "answer_too_long", str(error))
+                return Result(number, said, is_error=True)
             meaning = await self._meaning(reply, tries)
             if reply and meaning in (Meaning.ANSWERED, Meaning.REFUSED):
                 return self._written(number, asked, reply)
@@ -160,7 +164,7 @@ class Turn:
         return True
 
     async def _reply(self, web: ClientSession, number: int, asked: Asked, anew: int) -> own_api.Reply | None:
-        """None where nothing came that our API could have said."""
+        """None where nothing came that our API could have said. Raises TooLong."""
         batch = self.batch
         key = f"{batch.id}.{number}" + (f".{anew}" if anew else "")
         token = task_tokens.issue(batch.user_id, Response.Purpose.BATCH, batch.api_key_id)

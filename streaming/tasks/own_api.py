@@ -28,6 +28,10 @@ class Refused(Exception):
         self.is_final = is_final
 
 
+class TooLong(Exception):
+    """An answer that nobody here can take; asking again would bring the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a model said, under which id, and why it stopped."""
@@ -61,6 +65,8 @@ def ask(user_id: int, purpose: str, body: Mapping[str, Any]) -> Answer:
     token = task_tokens.issue(user_id, purpose)
     try:
         reply = asyncio.run(_ask(token, body))
+    except TooLong as error:
+        raise Refused(str(error), is_final=True) from error
     except FAILURES as error:
         raise Refused(f"{settings.SITE_URL}: {type(error).__name__}: {error}", is_final=False) from error
     if reply.status != 200:
@@ -89,7 +95,7 @@ async def post(
     headers: Mapping[str, str] | None = None,
     answer_bytes: int = ANSWER_BYTES,
 ) -> Reply:
-    """One request. Raises FAILURES where nothing that we could have said came back."""
+    """One request. Raises TooLong, and FAILURES where nothing that we could have said came back."""
     sent = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **(headers or {}), **_headers()}
     # No longer than it came: the site has a cap.
     data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -106,7 +112,7 @@ async def _body(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
     async for chunk in response.content.iter_chunked(ANSWER_BYTES):
         data += chunk
         if len(data) > limit_bytes:
-            raise ValueError(f"an answer of more than {limit_bytes} bytes")
+            raise TooLong(f"The answer has more than {limit_bytes} bytes.")
     return data
 
 

@@ -117,6 +117,15 @@ def test_a_fault_that_stays_is_the_lines_answer(turn):
     assert (batch.status, batch.failed, len(api.keys["a"])) == ("completed", 1, batch_reply.FAULTS_MAX + 1)
 
 
+def test_an_answer_that_is_too_long_is_the_lines_error_and_asked_for_once(turn, monkeypatch):
+    monkeypatch.setattr(batch_turn, "ANSWER_BYTES", 1000)
+    api, batch = turn("ab", a=[(200, {}, {"id": "resp_1", "choices": ["x" * 1000]})] * 9)
+    assert (batch.status, batch.completed, batch.failed, api.keys["a"]) == ("completed", 1, 1, ["1"])
+    (said,) = [json.loads(one) for one in b"".join(files.content(batch.error_file_id)).splitlines()]
+    assert (said["custom_id"], said["response"], said["error"]["code"]) == ("a", None, "answer_too_long")
+    assert "1000 bytes" in said["error"]["message"]
+
+
 def test_a_long_wait_gives_others_the_turn_and_asks_nothing_meanwhile(turn, monkeypatch):
     monkeypatch.setattr(batch_turn, "PATIENCE_S", 0.5)
     limit = (429, {"Retry-After": "120"}, {"error": {"code": "rate_limited"}})
