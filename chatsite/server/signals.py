@@ -1,5 +1,6 @@
 """Owns the process's signals and its last resort; does not know what they set off in the event loop."""
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -11,6 +12,9 @@ from collections.abc import Callable
 SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}
 FORCED_EXIT_CODE = 1
 INTERRUPTED_EXIT_CODE = 130
+#: A report is waited for so long, and the last resort comes after both reports of the end by force.
+WRITE_S = 0.5
+PATIENCE_S = 3.0
 
 
 class SignalThread(threading.Thread):
@@ -40,12 +44,12 @@ class SignalThread(threading.Thread):
 
     def _leave(self, received: int) -> None:
         self._leaving = True
-        self._write(f"{signal.Signals(received).name}: no new connections; leaving within {self._deadline_s:g} s")
         # Written in C: ends the process even if Python's own lock is never given back.
-        faulthandler.dump_traceback_later(self._deadline_s + 1, exit=True)
+        faulthandler.dump_traceback_later(self._deadline_s + PATIENCE_S, exit=True)
         deadline = threading.Timer(self._deadline_s, self._force)
         deadline.daemon = True
         deadline.start()
+        self._write(f"{signal.Signals(received).name}: no new connections; leaving within {self._deadline_s:g} s")
         self._stop_serving()
 
     def _force(self) -> None:
@@ -59,5 +63,13 @@ class SignalThread(threading.Thread):
         self._write("\n  ".join([f"{title}: {len(lines)}", *lines]))
 
     def _write(self, text: str) -> None:
-        # Not through logging: the thread that hangs may hold a handler's lock.
-        os.write(2, f"chatsite.server {text}\n".encode())
+        # Not through logging: the thread that hangs may hold a handler's lock. Whoever should read this may be gone, or
+        # not read: neither keeps the process.
+        writer = threading.Thread(target=_to_stderr, args=(f"chatsite.server {text}\n".encode(),), daemon=True)
+        writer.start()
+        writer.join(WRITE_S)
+
+
+def _to_stderr(data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, data)

@@ -1,9 +1,17 @@
 """Owns the promise that the process starts cleanly or not at all, and ends in time whatever hangs."""
 
+import contextlib
+import json
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from tests.child import ROOT
+from tests.server import serve_app
 from tests.server.conftest import UPGRADE, read_all, read_until
 
 
@@ -124,6 +132,32 @@ def test_a_blocked_event_loop_does_not_keep_the_process(launch):
     server.wait_for("GET /block_loop")
     server.wait_for("in block_loop")
     blocked.close()
+
+
+@pytest.mark.parametrize("reader", ["is gone", "reads no more"])
+def test_whoever_should_read_what_it_says_does_not_keep_the_process(reader):
+    said, told = os.pipe()
+    options = json.dumps({"mode": "plain", "port": 0, "limits": {"drain_s": 0.2}})
+    command = [sys.executable, str(Path(serve_app.__file__)), options]
+    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=told, stderr=told)
+    try:
+        read = b""
+        while b"listening on" not in read:
+            read += os.read(said, 65536)
+        if reader == "is gone":
+            os.close(said)
+        else:
+            os.set_blocking(told, False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(told, b"x")
+            os.set_blocking(told, True)
+        process.send_signal(signal.SIGTERM)
+        process.wait(15)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(told)
 
 
 def test_a_second_interrupt_ends_at_once(launch, stopwatch):
