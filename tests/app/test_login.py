@@ -83,7 +83,8 @@ def both_wait_for_a_row():
     if connection.vendor == "sqlite":
         return True
     with connection.cursor() as cursor:
-        cursor.execute("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        here = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+        cursor.execute(f"{here} AND wait_event_type = 'Lock'")
         return cursor.fetchone()[0] == 2
 
 

@@ -13,12 +13,14 @@ class Wire:
     """Passes bytes from a port of its own to another. ``cut`` resets what is open.
 
     ``dead`` passes nothing on, ``losing_answers`` nothing back to the browser; ``refusing`` resets new connections.
+    What lost bytes never goes on without them: TCP would not.
     """
 
     def __init__(self, port: int):
         self.dead = False
         self.losing_answers = False
         self.refusing = False
+        self._lossy: set[socket.socket] = set()
         self._from_site: set[socket.socket] = set()
         self._target = port
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -77,9 +79,12 @@ class Wire:
         data = b""
         with contextlib.suppress(OSError):
             data = source.recv(65536)
-        if not data:
+        is_lost = self.dead or (self.losing_answers and source in self._from_site)
+        if not data or (source in self._lossy and not is_lost):
             self._drop(source)
-        elif not self.dead and not (self.losing_answers and source in self._from_site):
+        elif is_lost:
+            self._lossy.add(source)
+        else:
             with contextlib.suppress(OSError):
                 self._pairs[source].sendall(data)
 
@@ -90,5 +95,6 @@ class Wire:
         self._pairs.pop(other, None)
         for one in (end, other):
             self._from_site.discard(one)
+            self._lossy.discard(one)
             self._selector.unregister(one)
             one.close()
