@@ -11,6 +11,10 @@ from streaming.consumers.live import Live
 from streaming.consumers.me import Me
 
 
+# Channels looks after the connection of a thread that other tests may have left open: forbidden, it ends the socket.
+pytestmark = pytest.mark.django_db
+
+
 class Watcher:
     """The user of a socket."""
 

@@ -14,6 +14,8 @@ from streaming.ownership import beside
 from streaming.ownership.beside import Beside
 from tests.app.test_sockets_that_are_cut import Watcher
 
+# Channels looks after the connection of a thread that other tests may have left open: forbidden, it ends the socket.
+pytestmark = pytest.mark.django_db
 RESPONSE = "resp_" + "0" * 26
 
 
