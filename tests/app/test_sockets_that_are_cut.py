@@ -10,7 +10,6 @@ from streaming.consumers import me, sockets
 from streaming.consumers.live import Live
 from streaming.consumers.me import Me
 
-
 # Channels looks after the connection of a thread that other tests may have left open: forbidden, it ends the socket.
 pytestmark = pytest.mark.django_db
 

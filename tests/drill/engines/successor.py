@@ -25,7 +25,6 @@ async def paused_owner(stage: Stage, model: str, url: str) -> list[Finding]:
     async with stage.web() as web:
         gauges = Gauges(web, "vllm", url)
         await gauges.until(lambda load: load == Load(0, 0))
-        made = await gauges.generated_tokens()
         reading = asyncio.create_task(stage.person(web, question, stage.two).read(0, ANSWER_S))
         await until(_is_true(lambda: stage.made_tokens(question) >= CUT), ANSWER_S, "the answer")
         process_of(stage.two).popen.send_signal(signal.SIGSTOP)
@@ -37,24 +36,23 @@ async def paused_owner(stage: Stage, model: str, url: str) -> list[Finding]:
             freed_at = await gauges.until(lambda load: load == Load(1, 0))
             is_alone = stage.row_of(question)["end_state"] is None
             await until(_is_true(lambda: stage.row_of(question)["end_state"]), ANSWER_S, "the end")
-            await gauges.until(lambda load: load == Load(0, 0))
-            made = await gauges.generated_tokens() - made
         finally:
             process_of(stage.two).popen.send_signal(signal.SIGCONT)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        # Who woke up may write down what its engine had made, and nothing else.
-        await until(_is_true(lambda: stage.row_of(question)["generated_tokens"] == made), ANSWER_S, "the count")
+        # Who woke up may write down what its engine had made, and nothing else. Whether that is all say the books.
+        await until(_is_true(lambda: not stage.row_of(question)["usage_estimated"]), ANSWER_S, "the count")
     row = stage.row_of(question)
     laws = [line for line in stage.broken_laws([]) if row["id"] in line]
     freed_s = max(0.0, freed_at - adopted_at)
     is_whole = (row["end_state"], row["completion_tokens"], row["epoch"]) == ("completed", TOKENS, 2)
+    unseen = row["generated_tokens"] - TOKENS
     ended = f"{row['end_state']}, {row['completion_tokens']} tokens"
     seen = f"one attempt left {freed_s * 1000:.0f} ms after the adoption; {ended}"
     return [
         Finding(
             "g", "vLLM", f"owner paused (SIGSTOP) at token {CUT} of {TOKENS}, adopted",
-            "; ".join([seen, f"{made - TOKENS} of the paused attempt that nobody saw, written down by it", *laws]),
+            "; ".join([seen, f"{unseen} of the paused attempt that nobody saw, written down by it", *laws]),
             f"the attempt aborted by its name within {FREE_S:g} s, the answer whole, all it made counted",
             is_alone and is_whole and freed_s <= FREE_S and not laws,
         )
