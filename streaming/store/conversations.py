@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from streaming.models import Conversation, Message, Response, ResponseEvent
-from streaming.protocol.events import TEXT
+from streaming.protocol.events import ENDED, TEXT
 
 from . import json_answers, steps
 
@@ -126,11 +126,14 @@ def _turn(message: Message, live: dict[str, _LiveLog], ended: dict[str, list[dic
 
 
 def _live_logs(responses: Iterable[Response]) -> dict[str, _LiveLog]:
-    """Of answers that have not ended: what is in the log, and its last position."""
+    """Of answers that have not ended: what is in the log, and its last position.
+
+    One that ended since its row was read is shown as it was before: who follows it from there is told of its end.
+    """
     by_id = {response.id: response for response in responses}
     if not by_id:
         return {}
-    rows = ResponseEvent.objects.filter(response_id__in=by_id).order_by("response_id", "seq")
+    rows = ResponseEvent.objects.filter(response_id__in=by_id).exclude(kind=ENDED).order_by("response_id", "seq")
     logs: dict[str, list[steps.Row]] = {}
     for response_id, seq, epoch, kind, payload in rows.values_list("response_id", "seq", "epoch", "kind", "payload"):
         logs.setdefault(response_id, []).append((seq, epoch, kind, payload))

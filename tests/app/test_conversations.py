@@ -102,6 +102,21 @@ def test_an_answer_without_events_has_no_text_and_no_place_to_go_on(page1, conve
     assert (late["text"], late["response"]["last_event_id"]) == ("", None)
 
 
+def test_an_answer_that_ends_between_the_look_at_its_row_and_at_its_log_can_be_followed_to_its_end(
+    page1, conversation1
+):
+    url = f"/api/conversations/{conversation1.id}"
+    before = page1.get(url).json()["messages"]
+    last_seq = ResponseEvent.objects.filter(response=conversation1.live).order_by("seq").last().seq
+    payload = {"end_state": "completed"}
+    ResponseEvent.objects.create(response=conversation1.live, seq=last_seq + 1, epoch=1, kind="ended", payload=payload)
+    after = page1.get(url).json()["messages"]
+    for shown in (*before, *after):
+        if shown["response"]:
+            del shown["response"]["age_ms"]
+    assert after == before
+
+
 def test_the_list_names_the_running_answer(page1, conversation1):
     (row,) = page1.get("/api/conversations").json()["data"]
     assert set(row) == {"id", "title", "model", "updated_at", "pinned", "running"}

@@ -83,6 +83,8 @@ def both_wait_for_a_row():
     if connection.vendor == "sqlite":
         return True
     with connection.cursor() as cursor:
+        # Within a transaction the view is as it was at the first look.
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
         here = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
         cursor.execute(f"{here} AND wait_event_type = 'Lock'")
         return cursor.fetchone()[0] == 2

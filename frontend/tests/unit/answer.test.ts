@@ -35,6 +35,13 @@ it('takes every event once, however often it is replayed', () => {
   expect(run(events[0]!, events[0]!, events[1]!, events[0]!, events[1]!, events[2]!)).toEqual(once);
 });
 
+it('ends once, also by an end that is told again to a page that knew its number', () => {
+  const known: Answer = { ...NEW_ANSWER, text: 'abc', sequence: 64 };
+  const over = reduce(known, ended(64, { status: 'completed', end_state: 'completed', end_reason: 'stop' }));
+  expect([over.text, over.sequence, over.closed, over.end?.state]).toEqual(['abc', 64, true, 'completed']);
+  expect(reduce(over, ended(64, cancelled))).toBe(over);
+});
+
 it('keeps reasoning and calls apart from the text, in the order in which they began', () => {
   const events = [
     item(17, 'added', 0, { type: 'reasoning', content: [] }),

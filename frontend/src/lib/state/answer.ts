@@ -90,8 +90,10 @@ export function reduce(answer: Answer, event: AnswerEvent): Answer {
 }
 
 function reduceWire(answer: Answer, event: WireEvent, at_ms: number | null): Answer {
-  if (event.sequence <= answer.sequence) return answer;
-  const next = { ...answer, sequence: event.sequence, accepted: true };
+  // An end is told again to whoever has all before it, under a number that may be known.
+  const isNews = event.sequence > answer.sequence || (event.type === 'ended' && !answer.closed);
+  if (!isNews) return answer;
+  const next = { ...answer, sequence: Math.max(answer.sequence, event.sequence), accepted: true };
   switch (event.type) {
     case 'created':
       return withResponse(next, event.response);
