@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from streaming.models import Batch, FilePiece, Response, StoredFile
 
-from . import files
+from . import files, paging
 
 ID_FORMAT = re.compile(r"batch_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 WINDOW = timedelta(hours=24)
@@ -96,7 +96,7 @@ def get(batch_id: str, user_id: int) -> Batch | None:
 
 def page(user_id: int, after: str | None, limit: int) -> tuple[list[Batch], bool]:
     """The user's batches behind an id, latest first, and whether there are more."""
-    return files.paged(Batch.objects.filter(user_id=user_id), after, limit, latest_first=True)
+    return paging.page(Batch.objects.filter(user_id=user_id), after, limit, latest_first=True)
 
 
 def cancel(batch_id: str, reason: str) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -14,6 +13,8 @@ from django.db.models.functions import Greatest, Length
 from django.utils import timezone
 
 from streaming.models import Batch, FilePiece, StoredFile
+
+from . import paging
 
 ID_FORMAT = re.compile(r"file-[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 PIECE_BYTES = 64 * 1024
@@ -96,15 +97,7 @@ def page(
     rows = _seen().filter(user_id=user_id)
     if purpose is not None:
         rows = rows.filter(purpose=purpose)
-    return paged(rows, after, limit, latest_first)
-
-
-def paged(rows: QuerySet[Any], after: str | None, limit: int, latest_first: bool) -> tuple[list[Any], bool]:
-    """Of rows whose ids rise with time those behind one, and whether there are more."""
-    if after is not None:
-        rows = rows.filter(id__lt=after) if latest_first else rows.filter(id__gt=after)
-    found = list(rows.order_by("-id" if latest_first else "id")[: limit + 1])
-    return found[:limit], len(found) > limit
+    return paging.page(rows, after, limit, latest_first=latest_first)
 
 
 def pieces_after(file_id: str, seq: int) -> list[tuple[int, bytes]]:
