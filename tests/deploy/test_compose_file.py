@@ -77,6 +77,14 @@ def test_every_setting_is_known_and_every_secret_comes_from_a_file():
     assert not re.search(r"://[^/\s]*:[^/\s]*@", whole)
 
 
+def test_any_other_setting_can_be_given_in_a_file_that_need_not_be_there_and_is_in_no_commit_and_no_image():
+    for name in OURS:
+        assert SERVICES[name]["env_file"] == [{"path": "site.env", "required": False}]
+    assert {name for name, service in SERVICES.items() if "env_file" in service} == OURS
+    assert "/site.env" in (ROOT / ".gitignore").read_text().splitlines()
+    assert "!site.env" not in (ROOT / "deploy" / "Dockerfile.dockerignore").read_text()
+
+
 def test_a_web_process_is_given_longer_than_it_drains_and_counts_as_one_of_three():
     from chatsite.server.limits import EXIT_MARGIN_S
 
