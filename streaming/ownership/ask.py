@@ -17,10 +17,11 @@ class Ask:
     ``sampling`` holds the allow-listed sampling parameters that the caller gave.
 
     ``tools`` are as chat completions say them; ``tool_choice`` is ``auto``, ``required`` or the name of the one that
-    must be called; with ``one_call`` an answer is over with its first call. ``json_schema`` is what the answer is held
-    to. ``thinking`` asks the template for reasoning or none. ``kept`` is what of the request is stored to be read
-    again; None where the caller wants nothing kept. With ``no_store`` the answer's text goes too, soon after the end.
-    Who asks ``detached`` does not wait for the answer.
+    must be called; with ``one_call`` an answer is over with its first call. ``run_tools`` are names of our own tools,
+    in place of ``tools``: what the model calls of them is run, and it reads the results. ``json_schema`` is what the
+    answer is held to. ``thinking`` asks the template for reasoning or none. ``kept`` is what of the request is stored
+    to be read again; None where the caller wants nothing kept. With ``no_store`` the answer's text goes too, soon after
+    the end. Who asks ``detached`` does not wait for the answer.
     """
 
     user_id: int | None
@@ -44,6 +45,7 @@ class Ask:
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: str = "auto"
     one_call: bool = False
+    run_tools: tuple[str, ...] = ()
     json_schema: Mapping[str, Any] | None = None
     thinking: bool | None = None
     kept: Mapping[str, Any] | None = None
@@ -62,7 +64,8 @@ class Ask:
         tools = bool(self.tools)
         flags = {"tools": tools, "must_call": self.must_call, "one_call": tools and self.one_call}
         flags["constrained"] = constrained
-        return {**self.options, **{name: True for name, is_set in flags.items() if is_set}}
+        ours = {"tools": True, "run_tools": list(self.run_tools)} if self.run_tools else {}
+        return {**self.options, **{name: True for name, is_set in flags.items() if is_set}, **ours}
 
 
 class Refused(Exception):

@@ -16,13 +16,15 @@ ENDED = "ended"
 KINDS = (STARTED, TEXT, REASONING, TOOL_CALL, TOOL_RESULT, REFUSAL, CONTINUED, ENDED)
 #: Kinds whose payload is ``{"text"}``. A tool_call's is ``{"index", "call_id", "name", "arguments", "complete"}``: the
 #: name in the call's first event only, ``arguments`` a fragment, ``complete`` true in its last one, whose arguments
-#: are empty, with ``"error": "invalid_arguments"`` beside it where the fragments together are no JSON object.
+#: are empty, with ``"error": "invalid_arguments"`` beside it where the fragments together are no JSON object. That of
+#: a tool_result is what ``tool_result.ToolResult`` says; it carries the tokens of its round that no other event has.
 DELTAS = frozenset({TEXT, REASONING, REFUSAL})
 
 
 def size_bytes(payload: Mapping[str, Any]) -> int:
     """About what an event of this payload takes: its texts and a little more."""
-    return 64 + len(payload.get("text") or "") + len(payload.get("arguments") or "")
+    text, arguments, output = payload.get("text"), payload.get("arguments"), payload.get("output")
+    return 64 + len(text or "") + len(arguments or "") + len(output or "")
 
 
 class Draft(NamedTuple):

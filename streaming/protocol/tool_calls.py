@@ -7,8 +7,7 @@ from typing import Any
 
 from .clean_text import CleanText
 from .engine_output import ToolFragment
-
-INVALID_ARGUMENTS = "invalid_arguments"
+from .tool_result import INVALID_ARGUMENTS
 
 
 @dataclass(frozen=True, slots=True)

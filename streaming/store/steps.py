@@ -1,4 +1,4 @@
-"""Owns reading what answers hold beside their text: reasoning and tool calls, as output items. Writes nothing."""
+"""Owns reading what answers hold beside their text: reasoning, calls and results, as output items. Writes nothing."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,11 +8,11 @@ from django.db.models import Min
 from streaming.models import Response, ResponseEvent
 from streaming.protocol.dialects.output_items import Item, OutputItems
 from streaming.protocol.end_state import COMPLETED
-from streaming.protocol.events import REASONING, TEXT, TOOL_CALL, Event
+from streaming.protocol.events import REASONING, TEXT, TOOL_CALL, TOOL_RESULT, Event
 
 from . import remains
 
-STEPS = (REASONING, TOOL_CALL)
+STEPS = (REASONING, TOOL_CALL, TOOL_RESULT)
 
 #: What a log row gives here: seq, epoch, kind, payload.
 Row = tuple[int, int, str, Mapping[str, Any]]

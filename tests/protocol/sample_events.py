@@ -16,10 +16,12 @@ from streaming.protocol.events import (
     STARTED,
     TEXT,
     TOOL_CALL,
+    TOOL_RESULT,
     Event,
 )
 from streaming.protocol.sse_parser import SSEParser
 from streaming.protocol.tool_calls import ToolCalls
+from streaming.protocol.tool_result import ERRORS, ToolResult
 from tests.protocol.tape import inputs
 
 HEAD = Head("resp_01JX0000000000000000000000", "demo", 1_700_000_000)
@@ -54,13 +56,18 @@ def log(texts, end="stop", continued_after=None):
 
 
 def log_of_kinds(steps, end="stop", natural=True, continued_after=None):
-    """A whole log of (kind, text) and of (kind, number of a call, its arguments' next piece), and its calls' ends."""
-    calls, drafts = ToolCalls(), []
+    """A whole log of (kind, text), of (kind, number of a call, its arguments' next piece), with the calls' ends, and of
+    (kind, call id, output, error): the calls before a result have ended, and behind it others begin."""
+    calls, drafts, earlier = ToolCalls(), [], 0
     for index, (kind, *what) in enumerate(steps):
         if index == continued_after:
             drafts.append((CONTINUED, {"attempt": 2, "reason": "relay_lost"}))
         if kind == TOOL_CALL:
-            drafts.append((kind, calls.take(ToolFragment(what[0], None, f"f{what[0]}", what[1]))))
+            drafts.append((kind, calls.take(ToolFragment(what[0] + earlier, None, f"f{what[0]}", what[1]))))
+        elif kind == TOOL_RESULT:
+            drafts += [(TOOL_CALL, payload) for payload in calls.complete_all()]
+            drafts.append((kind, ToolResult(*what).payload()))
+            earlier += 3
         else:
             drafts.append((kind, {"text": what[0]}))
     drafts += [(TOOL_CALL, payload) for payload in (calls.complete_all() if natural else [])]
@@ -112,7 +119,9 @@ class Case(NamedTuple):
 
 
 def _step(tape):
-    kind = tape.of([TEXT, TEXT, REASONING, REFUSAL, TOOL_CALL, TOOL_CALL])
+    kind = tape.of([TEXT, TEXT, REASONING, REFUSAL, TOOL_CALL, TOOL_CALL, TOOL_RESULT])
+    if kind == TOOL_RESULT:
+        return kind, f"call_{tape.below(3)}", tape.any_text(4), tape.of([None, *ERRORS])
     if kind == TOOL_CALL:
         return kind, tape.below(3), tape.of(["", "{", "}", '"a": 1', "é"])
     return kind, tape.any_text(4, at_least=1)

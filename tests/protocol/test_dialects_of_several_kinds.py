@@ -6,7 +6,17 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from streaming.protocol.dialects import ANTHROPIC, ENCODERS, OPENAI_CHAT, OPENAI_RESPONSES, encoder_for
-from streaming.protocol.events import CONTINUED, DELTAS, ENDED, REASONING, REFUSAL, TEXT, TOOL_CALL, Event
+from streaming.protocol.events import (
+    CONTINUED,
+    DELTAS,
+    ENDED,
+    REASONING,
+    REFUSAL,
+    TEXT,
+    TOOL_CALL,
+    TOOL_RESULT,
+    Event,
+)
 from tests.protocol import test_openai_chat, test_openai_responses
 from tests.protocol.said import SAID, meant, seqs_in
 from tests.protocol.sample_events import CHAT_HEAD, HEAD, cases, encoded, log_of_kinds, parsed
@@ -122,6 +132,43 @@ def test_invalid_arguments_are_flagged_in_every_form_and_a_call_that_was_cut_is_
     [open_call] = encoder_for(OPENAI_RESPONSES, HEAD).body(cut)["output"]
     assert "error" not in open_call
     assert open_call["status"] == ("completed" if end == "stop" else "incomplete")
+
+
+LOOKED_UP = [
+    (TEXT, "Let me see."), (TOOL_CALL, 0, "{}"), (TOOL_RESULT, "call_0", "18 °C", None),
+    (TOOL_RESULT, "call_1", "This took too long.", "timed_out"), (TEXT, " It is mild."),
+]  # fmt: skip
+
+
+def test_a_result_is_an_item_told_whole_behind_its_call_and_failed_ones_say_why():
+    frames = parsed(encoded(OPENAI_RESPONSES, log_of_kinds(LOOKED_UP), (99,), CHAT_HEAD))
+    done = names(frames).index("response.function_call_arguments.done")
+    assert names(frames)[done + 1 : done + 7] == [
+        "response.output_item.done",
+        "response.output_item.added", "response.output_item.done",
+        "response.output_item.added", "response.output_item.done",
+        "response.output_text.delta",
+    ]  # fmt: skip
+    added, told = frames[done + 2][1], frames[done + 3][1]
+    suffix = CHAT_HEAD.response_id.removeprefix("resp_")
+    whole = {
+        "id": f"fco_{suffix}_0", "type": "function_call_output", "call_id": "call_0", "output": "18 °C",
+        "status": "completed",
+    }  # fmt: skip
+    assert added["item"] == told["item"] == whole
+    failed = {"id": f"fco_{suffix}_1", "call_id": "call_1", "output": "This took too long.", "status": "incomplete"}
+    assert frames[done + 5][1]["item"] == {**whole, **failed, "error": "timed_out"}
+    items = frames[-1][1]["response"]["output"]
+    assert [item["type"] for item in items] == ["message", "function_call", *["function_call_output"] * 2]
+    assert items[0]["content"][0]["text"] == "Let me see. It is mild."
+
+
+@pytest.mark.parametrize("dialect", [OPENAI_CHAT, ANTHROPIC])
+def test_dialects_without_results_pass_them_over_and_the_text_goes_on(dialect):
+    events = log_of_kinds(LOOKED_UP)
+    frames = parsed(encoded(dialect, events))
+    assert SAID[dialect](frames) == meant(events)
+    assert "18" not in str(frames) + str(encoder_for(dialect, HEAD).body(events))
 
 
 def test_adjacent_pieces_of_one_call_are_one_frame_and_of_two_calls_are_two():

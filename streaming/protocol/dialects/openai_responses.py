@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
-from ..events import CONTINUED, ENDED, REASONING, STARTED, TEXT, TOOL_CALL, Event, joined_payload
+from ..events import CONTINUED, ENDED, REASONING, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Event, joined_payload
 from ..sse import checked_field, frame
 from . import base
 from .base import Head, dumps
@@ -75,6 +75,8 @@ class OpenAIResponsesEncoder:
         kind = group[0].kind
         if kind == TEXT:
             return self._frames(group, [*self._creating(), *self._entering(group)]) + self._text_delta(group)
+        if kind == TOOL_RESULT:
+            return self._frames(group, [*self._creating(), *self._reasoned(), *self._result(group[0])], closing=True)
         if kind in ITEM_KINDS:
             return self._frames(group, [*self._creating(), *self._entering(group), *self._growing(group)], closing=True)
         if kind == STARTED:
@@ -148,6 +150,13 @@ class OpenAIResponsesEncoder:
             return [ending, ("response.output_item.done", {"output_index": item.index, "item": done})]
         # Also an empty one: the last frame must not depend on which events came together.
         return [("response.function_call_arguments.delta", {**place, "delta": joined_payload(group)["arguments"]})]
+
+    def _result(self, event: Event) -> list[_Body]:
+        """It is whole as it comes: both frames say all of it."""
+        item, _ = self._output.enter(event)
+        self._output.write(item, event)
+        body = {"output_index": item.index, "item": item.to_object("completed")}
+        return [("response.output_item.added", body), ("response.output_item.done", body)]
 
     def _reasoned(self) -> list[_Body]:
         item = self._output.close_reasoning()

@@ -4,9 +4,9 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from ..events import REASONING, REFUSAL, TEXT, TOOL_CALL, Event
+from ..events import REASONING, REFUSAL, TEXT, TOOL_CALL, TOOL_RESULT, Event
 
-ITEM_KINDS = frozenset({TEXT, REFUSAL, REASONING, TOOL_CALL})
+ITEM_KINDS = frozenset({TEXT, REFUSAL, REASONING, TOOL_CALL, TOOL_RESULT})
 
 
 class Part:
@@ -34,15 +34,18 @@ class Part:
 
 
 class Item:
-    """An output item: the message, a piece of reasoning, or a function call. ``is_done``: no more will come."""
+    """An output item: the message, a piece of reasoning, a function call, or what came of one.
 
-    def __init__(self, kind: str, item_id: str, index: int, call: Mapping[str, Any] | None = None) -> None:
+    ``is_done``: no more will come. ``payload`` is that of a call's first event, or of a result.
+    """
+
+    def __init__(self, kind: str, item_id: str, index: int, payload: Mapping[str, Any] | None = None) -> None:
         self.kind = kind
         self.id = item_id
         self.index = index
         self.parts: list[Part] = []
         self.is_done = False
-        self._call = call or {}
+        self._payload = payload or {}
         self.arguments = io.StringIO()
         self.error: str | None = None
 
@@ -61,25 +64,34 @@ class Item:
             return {"id": self.id, "type": "reasoning", "summary": [], "content": content, "status": status}
         if self.kind == TOOL_CALL:
             return self._call_object(status, "" if is_empty else self.arguments.getvalue())
+        if self.kind == TOOL_RESULT:
+            return self._result_object()
         return {"id": self.id, "type": "message", "role": "assistant", "status": status, "content": content}
 
     def _call_object(self, status: str, arguments: str) -> dict[str, Any]:
         call = {
             "id": self.id,
             "type": "function_call",
-            "call_id": self._call["call_id"],
-            "name": self._call["name"],
+            "call_id": self._payload["call_id"],
+            "name": self._payload["name"],
             "arguments": arguments,
             "status": status,
         }
         return call if self.error is None else call | {"error": self.error}
+
+    def _result_object(self) -> dict[str, Any]:
+        """It is whole whatever becomes of the response; what failed is incomplete, and ``error``, ours, says why."""
+        call_id, output, error = (self._payload.get(name) for name in ("call_id", "output", "error"))
+        result = {"id": self.id, "type": "function_call_output", "call_id": call_id, "output": output}
+        failed = {"status": "incomplete", "error": error}
+        return result | ({"status": "completed"} if error is None else failed)
 
 
 class OutputItems:
     """The items in the order in which they began.
 
     There is one message for all text, open until the end, for clients take its last text as the whole
-    answer. Reasoning is an item for each run of it; a call is one until its last event.
+    answer. Reasoning is an item for each run of it; a call is one until its last event; a result is one at once.
     """
 
     def __init__(self, message_id: str, response_id: str) -> None:
@@ -90,6 +102,7 @@ class OutputItems:
         self._suffix = response_id.removeprefix("resp_")
         self._message: Item | None = None
         self._calls: dict[int, Item] = {}
+        self._results = 0
 
     @property
     def message(self) -> Item | None:
@@ -102,6 +115,8 @@ class OutputItems:
             return self._enter_reasoning()
         if event.kind == TOOL_CALL:
             return self._enter_call(event.payload)
+        if event.kind == TOOL_RESULT:
+            return self._enter_result(event.payload), True
         is_new = self._message is None
         if self._message is None:
             self._message = self._add(Item(TEXT, self._message_id, len(self.items)))
@@ -128,6 +143,9 @@ class OutputItems:
         if event.kind == TOOL_CALL:
             item.arguments.write(event.payload["arguments"])
             item.is_done, item.error = event.payload["complete"], event.payload.get("error")
+            return
+        if event.kind == TOOL_RESULT:
+            item.is_done = True
             return
         item.part(event.kind)[0].written.write(event.payload["text"])
         if event.kind == REASONING:
@@ -156,3 +174,7 @@ class OutputItems:
         call = self._add(Item(TOOL_CALL, f"fc_{self._suffix}_{payload['index']}", index, payload))
         self._calls[payload["index"]] = call
         return call, True
+
+    def _enter_result(self, payload: Mapping[str, Any]) -> Item:
+        self._results += 1
+        return self._add(Item(TOOL_RESULT, f"fco_{self._suffix}_{self._results - 1}", len(self.items), payload))
