@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from bench.engine import CONTEXT, SLOTS, EngineHandle
 from bench.processes import LOOPBACK, finished, running
 from bench.tokenizer import tokenizer_path
 from bench.wires import Address, LlamaWire, OpenAIWire, Wire
+from chatsite.free_ports import free_port
 
 OURS, BARE, NGINX, DIRECT = "ours", "bare", "nginx", "direct"
 MODEL = "bench"
@@ -122,9 +122,3 @@ async def nginx(engine: EngineHandle, directory: Path) -> AsyncIterator[Side | N
     command = [program, "-c", str(configuration), "-e", str(directory / "nginx.log")]
     async with running(command, log=directory / "nginx.out", env=os.environ, address=address) as server:
         yield Side(NGINX, server.address, LlamaWire(), server.pid)
-
-
-def free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from deploy.setup import locks, ports, venv
+from deploy.setup import locks, venv
 from deploy.setup.console import SetupError, failures_in_one_line
 from deploy.setup.places import PYTHON, ROOT, VENV
 
@@ -42,6 +42,8 @@ def _continue_in_venv(command: str, argv: Sequence[str]) -> NoReturn:
     """Everything but making the environment happens inside it; the process stays the same one for `make`."""
     venv.require_posix()
     if command in {"run", "cluster"}:
+        from deploy.setup import ports  # which need more of the checkout than is there where an image is made
+
         ports.page_address()  # a port that is taken is said at once, not after an installation
     with locks.waiting_lock(ROOT, "its own set-up"):
         venv.ensure(REQUIREMENTS[command])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from chatsite.free_ports import free_ports
 from deploy.setup import frontend, locks, model, nginx, ports, postgres, ready, run, tokenizer
 from deploy.setup.console import run_logged, say
 from deploy.setup.places import PYTHON, ROOT, data_dir, demo_model, log_file
@@ -24,7 +25,7 @@ def cluster() -> int:
             tokenizer.ensure(demo_model())
             frontend.ensure()
         folder = data_dir().resolve()
-        inner = ports.free_ports(WEB_PROCESSES + ENGINES)
+        inner = free_ports(WEB_PROCESSES + ENGINES)
         web_ports, engine_ports = inner[:WEB_PROCESSES], inner[WEB_PROCESSES:]
         with postgres.prepared(folder) as database_url:
             env = environment(address, engine_ports, database_url)

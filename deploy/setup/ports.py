@@ -1,9 +1,10 @@
-"""Owns the addresses of this run: the page's, checked before anything long starts, and free ones for what is inside."""
+"""Owns the address of this run's page, checked before anything long starts. Other ports: chatsite/free_ports.py."""
 
 import os
 import socket
 from dataclasses import dataclass
 
+from chatsite.free_ports import free_port
 from deploy.setup.console import SetupError
 from deploy.setup.places import number
 
@@ -34,6 +35,7 @@ def port() -> int:
 
 def claim(host: str, port: int) -> Address:
     """The address that web will listen on; port 0 takes a free one. Raises when something else listens there."""
+    port = port or free_port()
     try:
         family, kind, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:
@@ -45,13 +47,4 @@ def claim(host: str, port: int) -> Address:
         except OSError as error:
             hint = f"choose another, as PORT={port + 1}"
             raise SetupError(f"port {port} of {host} cannot be used ({error.strerror}): {hint}") from error
-        return Address(host, listener.getsockname()[1])
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody has now. All are held at once, so that they differ."""
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
+    return Address(host, port)

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable
 
+from chatsite.free_ports import free_ports
 from deploy.setup import frontend, locks, model, ports, ready, tokenizer, valkey
 from deploy.setup.console import run_logged, say
 from deploy.setup.places import PYTHON, ROOT, data_dir, demo_model, log_file
@@ -30,7 +31,7 @@ def run() -> int:
 
 def environment(address: ports.Address) -> dict[str, str]:
     """What every process of this run is told. What the person set stays, but for the inner addresses."""
-    engine_port, valkey_port = ports.free_ports(2)
+    engine_port, valkey_port = free_ports(2)
     ours = {
         "DATA_DIR": str(data_dir()),
         "DJANGO_SETTINGS_MODULE": "chatsite.settings",

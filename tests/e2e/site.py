@@ -2,13 +2,13 @@
 
 import json
 import os
-import re
 import signal
 import sys
 from pathlib import Path
 
 import httpx
 
+from chatsite.free_ports import free_port
 from tests import databases
 from tests.child import Child
 from tests.e2e.commands import Commands
@@ -24,7 +24,7 @@ class Site:
     def __init__(self, data_dir: Path, model_dir: Path, **env: str):
         self.data_dir = data_dir
         self.model_dir = model_dir
-        self.port = 0
+        self.port = free_port()
         self.web: Child | None = None
         self.engine: Child | None = None
         self.engine_url = ""
@@ -65,7 +65,7 @@ class Site:
     def start(self) -> None:
         """Start the web process and wait until it listens."""
         self.web = self._process("serve", "--port", str(self.port), log="web.log")
-        self.port = int(re.search(r"http://[^\s\"]*:(\d+)", self.web.line_with("listening on"))[1])
+        self.web.line_with(f"listening on {self.url}")
 
     def start_engine(self) -> None:
         """Start the llama.cpp worker with the demo model and register it."""

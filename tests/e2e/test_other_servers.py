@@ -10,9 +10,10 @@ from tests.child import Child
 from tests.e2e.reading import chat, eventually, script
 from tests.e2e.site import Site
 
+#: The command but for its port, and what it prints once it listens.
 SERVERS = {
-    "daphne": (["daphne", "-b", "127.0.0.1", "-p", "0"], "Listening on TCP address"),
-    "uvicorn": (["uvicorn", "--host", "127.0.0.1", "--port", "0"], "running on http"),
+    "daphne": (["daphne", "-b", "127.0.0.1", "-p"], "Listening on TCP address"),
+    "uvicorn": (["uvicorn", "--host", "127.0.0.1", "--port"], "running on http"),
 }
 
 
@@ -28,10 +29,9 @@ def prepared(tmp_path_factory, model_dir):
 @pytest.fixture(scope="module", params=SERVERS)
 def plain(request, prepared):
     arguments, line = SERVERS[request.param]
-    argv = [sys.executable, "-m", *arguments, "chatsite.asgi:application"]
+    argv = [sys.executable, "-m", *arguments, str(prepared.port), "chatsite.asgi:application"]
     prepared.web = Child(argv, prepared.env | {"PATH": os.environ["PATH"]}, prepared.data_dir / "plain.log")
-    said = prepared.web.line_with(line).split("127.0.0.1:")[1]
-    prepared.port = int("".join(c for c in said if c.isdigit()))
+    prepared.web.line_with(line)
     yield prepared
     prepared.stop()
 
@@ -60,7 +60,6 @@ def test_what_a_killed_one_left_is_taken_over_by_the_launcher(plain):
         policy = {"X-Disconnect-Policy": "background"}
         cut = chat(client, endless, until=lambda s: len(s.seqs) >= 3, headers=policy)
     plain.web.end(signal.SIGKILL)
-    plain.port = 0
     plain.start()
     eventually(lambda: plain.row(cut.response_id)["epoch"] == 2)
     with plain.api(plain.key) as client:

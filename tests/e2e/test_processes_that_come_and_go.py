@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from deploy.setup.ports import free_ports
+from chatsite.free_ports import free_ports
 from tests.e2e import nginx as fronts
 from tests.e2e.reading import eventually
 

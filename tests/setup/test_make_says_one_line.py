@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 
-from deploy.setup import console, locks, places, ports
+from deploy.setup import console, locks, places
 from deploy.setup.console import SetupError
 from tests.setup.family import still_running
 
@@ -104,10 +104,6 @@ def test_an_interrupted_step_takes_its_own_children_along(tmp_path, monkeypatch)
     with contextlib.suppress(psutil.NoSuchProcess):
         left = psutil.Process(int(log.read_text().split()[1]))
         assert still_running([left], within_s=1) == []
-
-
-def test_free_ports_differ():
-    assert len(set(ports.free_ports(20))) == 20
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from chatsite.free_ports import free_port
 from deploy.setup import cluster, nginx, places, ports, ready, run, valkey
 from deploy.setup.console import SetupError
 from tests.e2e.reading import eventually
@@ -46,7 +47,7 @@ def test_the_printed_address_is_one_that_a_browser_can_open(host, url):
 def test_valkey_answers_only_those_who_know_the_password(tmp_path):
     folder = tmp_path / 'a "data" folder'
     folder.mkdir()
-    (port,) = ports.free_ports(1)
+    port = free_port()
     env = os.environ | {"DATA_DIR": str(folder), "VALKEY_PORT": str(port)}
     server = subprocess.Popen([sys.executable, "-m", "deploy.setup.valkey"], cwd=places.ROOT, env=env)
     try:

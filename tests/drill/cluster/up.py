@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.setup.ports import free_ports
+from chatsite.free_ports import free_port
 from tests.child import Child
 from tests.cluster.postgres import ClusterSite
 from tests.cluster.stack import Stack, stack
@@ -25,7 +25,7 @@ class Worker:
     """One llama.cpp worker on one port through kills and starts."""
 
     def __init__(self, site: ClusterSite, name: str):
-        (self._port,) = free_ports(1)
+        self._port = free_port()
         self._site = site
         self.name = name
         self.url = f"http://127.0.0.1:{self._port}"

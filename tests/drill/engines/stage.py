@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 
+from chatsite.free_ports import free_port
 from streaming.engine.byte_tokenizer import CHATML, byte_tokenizer
 from tests.child import Child
 from tests.drill import books, client, laws
@@ -66,9 +67,9 @@ class Stage:
         child = self.child(command, "llama")
         return EngineProcess(child, child.wait_for(r"ready on (\S+?),").group(1))
 
-    def fault(self, *, rate: float, slots: int, port: int = 0) -> EngineProcess:
+    def fault(self, *, rate: float, slots: int, port: int | None = None) -> EngineProcess:
         """One more fault server, on a port that it had before where one is given."""
-        command = [sys.executable, "-m", "tests.fault_engine", "--port", str(port)]
+        command = [sys.executable, "-m", "tests.fault_engine", "--port", str(port or free_port())]
         child = self.child([*command, "--rate", str(rate), "--slots", str(slots)], "fault")
         return EngineProcess(child, "http://127.0.0.1:" + child.wait_for(r"^(\d+)$").group(1))
 
