@@ -63,11 +63,11 @@ def env_float(name: str, default: float, most: float = 1e12) -> float:
     return number
 
 
-def env_count(name: str, default: int, most: int) -> int:
-    """A whole number from 1 to ``most``: of what without any of which nothing would work."""
+def env_count(name: str, default: int, most: int, least: int = 1) -> int:
+    """A whole number from ``least`` to ``most``: of what without any of which nothing would work."""
     number = env_float(name, default, most)
-    if number < 1 or number != int(number):
-        raise ImproperlyConfigured(f"{name} must be a whole number from 1 to {most}, not {number:g}")
+    if number < least or number != int(number):
+        raise ImproperlyConfigured(f"{name} must be a whole number from {least} to {most}, not {number:g}")
     return int(number)
 
 

@@ -15,5 +15,7 @@ class StreamingConfig(AppConfig):
 
         # The one before the first connection is made; the other's receivers erase with whatever deletes a user.
         from streaming.store import erasure, letter_case  # noqa: F401
+        from streaming.tools import check_settings
 
+        check_settings()
         post_migrate.connect(make_roles, sender=self, dispatch_uid="streaming.roles")

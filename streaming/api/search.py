@@ -21,7 +21,7 @@ async def search(request: HttpRequest, q: str) -> HitsOut:
     text = q.strip()
     if not 1 <= len(text) <= QUERY_CHARS or "\0" in text:
         raise ApiError(400, f"q: 1 to {QUERY_CHARS} characters (got {len(text)})", code="invalid_request", param="q")
-    hits = await sync_to_async(store.search, thread_sensitive=True)(caller(request).user, text)
+    hits = await sync_to_async(store.search, thread_sensitive=True)(caller(request).user.pk, text)
     return HitsOut(data=[_hit(hit) for hit in hits])
 
 

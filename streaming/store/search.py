@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
-from django.contrib.auth.models import User
 from django.db.models import Q
 
 from streaming.models import Conversation, Message
@@ -16,7 +16,10 @@ AROUND_CHARS = 60
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where a text was found: in a message, or in a title (``message_id`` is None)."""
+    """Where a text was found: in a message, or in a title (``message_id`` is None).
+
+    ``at`` is when the message was written, of a title when somebody last wrote below it.
+    """
 
     conversation_id: str
     title: str
@@ -24,23 +27,34 @@ class Hit:
     before: str
     match: str
     after: str
+    at: datetime
+
+    @property
+    def passage(self) -> str:
+        """The match with what stands around it, in one line."""
+        return self.before + _line(self.match) + self.after
 
 
-def search(user: User, text: str) -> list[Hit]:
-    """The newest places of the user's that hold the text, titles first. An answer counts with what is stored of it."""
-    titled = Conversation.objects.filter(holds("title", text), user=user).order_by("-updated_at", "-id")[:HITS_MAX]
-    hits = [Hit(row.id, row.title, None, *_around(row.title, text)) for row in titled]
+def search(user_id: int, text: str, most: int = HITS_MAX) -> list[Hit]:
+    """The newest places of the user's that hold the text, titles first. An answer counts with what is stored of it.
+
+    What a tool found for an answer is no text of it, and is not looked through.
+    """
+    titled = Conversation.objects.filter(holds("title", text), user_id=user_id).order_by("-updated_at", "-id")[:most]
+    hits = [Hit(row.id, row.title, None, *_around(row.title, text), row.updated_at) for row in titled]
     either = Q(holds("text", text)) | Q(holds("response__output_text", text))
-    said = Message.objects.filter(either, conversation__user=user).select_related("conversation", "response")
-    hits += _in_messages(said.order_by("-id")[:HITS_MAX].iterator(), text)
-    return hits[:HITS_MAX]
+    said = Message.objects.filter(either, conversation__user_id=user_id).select_related("conversation", "response")
+    hits += _in_messages(said.order_by("-id")[:most].iterator(), text)
+    return hits[:most]
 
 
 def _in_messages(messages: Iterator[Message], text: str) -> Iterator[Hit]:
     for message in messages:
         response = getattr(message, "response", None)
         held = response.output_text if response else message.text
-        yield Hit(message.conversation_id, message.conversation.title, message.id, *_around(held, text))
+        yield Hit(
+            message.conversation_id, message.conversation.title, message.id, *_around(held, text), message.created_at
+        )
 
 
 def _around(held: str, text: str) -> tuple[str, str, str]:
