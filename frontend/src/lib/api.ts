@@ -42,6 +42,8 @@ export interface StoredResponse {
   duration_ms: number | null;
   last_event_id: string | null;
   output?: unknown;
+  /** The tools that the server runs for it. */
+  run_tools?: string[];
   json_answer?: { judged: boolean; error: unknown } | null;
   age_ms?: number | null;
   mark?: Mark;

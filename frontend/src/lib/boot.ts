@@ -1,4 +1,4 @@
-// Owns what the page shell hands to the page: who is signed in, and the CSRF token.
+// Owns what the page shell hands to the page: who is signed in, which tools there are, the CSRF token.
 
 /** What a shared link shows: texts alone. */
 export interface SharedConversation {
@@ -9,14 +9,18 @@ export interface SharedConversation {
 export interface Boot {
   username: string;
   is_staff: boolean;
+  /** Names of the tools that the server would run for an answer. */
+  tools: string[];
   /** Instead of a person: the page shows this, and nothing else. */
   shared: SharedConversation | null;
 }
 
 export function readBoot(): Boot {
   const data = JSON.parse(document.getElementById('boot')?.textContent ?? '{}') as Partial<Boot>;
-  return { username: data.username ?? '', is_staff: data.is_staff ?? false, shared: data.shared ?? null };
+  return { username: data.username ?? '', is_staff: data.is_staff ?? false, tools: data.tools ?? [], shared: data.shared ?? null };
 }
+
+export const availableTools = (): string[] => readBoot().tools;
 
 /** The cookie is newer than the page when somebody signed in again in another tab. */
 export function csrfToken(): string {

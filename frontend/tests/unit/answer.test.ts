@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { NEW_ANSWER, reduce, type Answer, type AnswerEvent } from '../../src/lib/state/answer';
 import { endMark, errorCard, figures, isPartial, statusLine } from '../../src/lib/state/answer_words';
 import { callState, thinkingWords } from '../../src/lib/state/step_words';
-import { aroundText } from '../../src/lib/state/steps';
+import { placed, stretches } from '../../src/lib/state/steps';
 import { readFrame, readResponse, type WireEvent } from '../../src/lib/stream/protocol';
 
 const delta = (sequence: number, text: string): AnswerEvent => ({ kind: 'wire', event: { type: 'delta', sequence, text } });
@@ -60,14 +60,17 @@ it('keeps reasoning and calls apart from the text, in the order in which they be
     ['message', '', false],
     ['call', '{"a": ', false],
   ]);
-  const { before, after } = aroundText(answer.steps);
-  expect([before.map((step) => step.kind), after.map((step) => step.name)]).toEqual([['reasoning'], ['weather']]);
-  expect(thinkingWords(before[0]!, false, 0)).toBe('Thought for 3 s');
+  const parts = stretches(placed({ steps: answer.steps, live: true, run: false }, answer.text.length, 0), answer.text);
+  expect(parts.map(({ steps, text }) => [steps.map(({ step }) => step.kind), text])).toEqual([
+    [['reasoning'], 'Let me see.'],
+    [['call'], ''],
+  ]);
+  expect(thinkingWords(answer.steps[0]!, false, 0)).toBe('Thought for 3 s');
   expect(statusLine(answer, LIVE, 0).text).toBe('Calling weather…');
-  expect(callState(after[0]!, true)).toBe('writing');
-  expect(callState(after[0]!, false)).toBe('cut');
+  const state = ({ steps }: Answer, live: boolean) => callState(steps[2]!, { steps, live, run: false });
+  expect([state(answer, true), state(answer, false)]).toEqual(['writing', 'cut']);
   const bad = run(...events, item(96, 'done', 2, { type: 'function_call', name: 'weather', arguments: '{"a": }', status: 'completed', error: 'invalid_arguments' }));
-  expect(callState(bad.steps[2]!, true)).toBe('invalid');
+  expect(state(bad, true)).toBe('invalid');
   expect(reduce(bad, { kind: 'reset' }).steps).toEqual([]);
 });
 

@@ -21,6 +21,8 @@ export interface Answer {
   json: boolean;
   judged: boolean;
   outputError: OutputError | null;
+  /** Its calls are run by the server, and their results come. */
+  runsTools: boolean;
   /** What it did beside its text, and in which order. */
   steps: readonly Step[];
   /** The highest sequence number taken: a replay of it or of anything before it changes nothing. */
@@ -54,7 +56,7 @@ export type AnswerEvent =
   | { kind: 'timed'; ttft_ms: number | null; duration_ms: number | null };
 
 export const NEW_ANSWER: Answer = {
-  ...{ json: false, judged: false, outputError: null },
+  ...{ json: false, judged: false, outputError: null, runsTools: false },
   ...{ responseId: null, conversationId: null, userMessageId: null, messageId: null, model: null },
   ...{ text: '', steps: [], sequence: 0, accepted: false, queued: false, continued: 0, stop: 'none', end: null, closed: false, refusal: null },
   ...{ usage: null, proof: null, ttft_ms: null, duration_ms: null },
@@ -102,7 +104,7 @@ function reduceWire(answer: Answer, event: WireEvent, at_ms: number | null): Ans
     case 'text_done':
       return { ...next, text: event.text };
     case 'item':
-      return { ...next, steps: withItem(answer.steps, event.item, at_ms) };
+      return { ...next, steps: withItem(answer.steps, event.item, at_ms, answer.text.length) };
     case 'item_delta':
       return { ...next, steps: withDelta(answer.steps, event.index, event.text) };
     case 'continued':

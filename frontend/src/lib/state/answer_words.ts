@@ -2,8 +2,8 @@
 import type { LinkStatus } from '../stream/connection';
 import { duration, number, tokens, words } from '../words';
 import type { Answer } from './answer';
-import { thinkingWords } from './step_words';
-import { openStep } from './steps';
+import { endedWords, thinkingWords, toolName } from './step_words';
+import { openStep, runningCall, type Step } from './steps';
 
 export type Tone = 'idle' | 'busy' | 'warn' | 'bad' | 'good';
 
@@ -32,9 +32,21 @@ function workText(answer: Answer, now_ms: number): string {
   const step = openStep(answer.steps);
   if (step?.kind === 'reasoning') return thinkingWords(step, true, now_ms);
   if (step?.kind === 'call') return words.calling(step.name);
+  const call = toolThatRuns(answer);
+  if (call) return words.runningTool(toolName(call.name));
   if (answer.text !== '') return answer.continued ? words.status.writingOn : words.status.writing;
   if (answer.queued) return words.status.queued;
   return answer.accepted ? words.thinkingFor(null) : words.status.connecting;
+}
+
+/** The call whose tool the server runs now. */
+function toolThatRuns({ runsTools, steps }: Answer): Step | null {
+  return runsTools ? runningCall(steps) : null;
+}
+
+/** Whether the model is waited for: no reasoning or call is written, no tool runs. */
+export function isAtNothing(answer: Answer): boolean {
+  return openStep(answer.steps) === null && toolThatRuns(answer) === null;
 }
 
 /** Whether the status line holds seconds that pass. */
@@ -52,7 +64,9 @@ export function announcement(answer: Answer, link: LinkStatus): string {
   if (link.kind === 'waiting') return heard.waiting;
   const step = openStep(answer.steps);
   if (step?.kind === 'call') return words.calling(step.name);
-  return step?.kind === 'reasoning' ? heard.thinking : heard.answering;
+  if (step?.kind === 'reasoning') return heard.thinking;
+  const call = toolThatRuns(answer);
+  return call ? words.runningTool(toolName(call.name)) : (endedWords(answer.steps) ?? heard.answering);
 }
 
 /** Reasons of a completed answer by which it is not all of what the model would have said. */

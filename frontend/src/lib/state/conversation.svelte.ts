@@ -1,6 +1,6 @@
 // Owns one open conversation: loading it, sending, asking again, stopping. The list of all is not here.
 import { ApiError, type Api, type Mark, type StoredConversation } from '../api';
-import { goToLogin } from '../boot';
+import { availableTools, goToLogin } from '../boot';
 import type { Place } from '../scroll';
 import type { Env } from '../stream/env';
 import { NEW_ANSWER, type Answer } from './answer';
@@ -138,8 +138,8 @@ export class Conversation {
   }
 
   async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
-    const asked = asBody(this.options, body.continues === undefined);
-    const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked });
+    const asked = asBody(this.options, body.continues === undefined, availableTools());
+    const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked, runsTools: 'run_tools' in asked });
     const turn = user.add(new Turn(user, 'assistant', '', run));
     turn.askedHere = true;
     const draftOf = this.id;

@@ -8,16 +8,18 @@ export interface Options {
   /** The answer shall be JSON, of `schema` if there is one (as it was typed). */
   json: boolean;
   schema: string;
+  /** Names of tools that the server shall run. */
+  run_tools: string[];
 }
 
-export const NO_OPTIONS: Options = { temperature: null, max_tokens: null, tools: '', json: false, schema: '' };
+export const NO_OPTIONS: Options = { temperature: null, max_tokens: null, tools: '', json: false, schema: '', run_tools: [] };
 const PREFIX = 'options:';
 const NEW = 'new';
 
 export function readOptions(conversationId: string | null): Options {
   try {
     const kept = JSON.parse(localStorage.getItem(PREFIX + (conversationId ?? NEW)) ?? '{}') as Partial<Options>;
-    return { ...NO_OPTIONS, ...kept };
+    return { ...NO_OPTIONS, ...kept, run_tools: Array.isArray(kept.run_tools) ? kept.run_tools : [] };
   } catch {
     return NO_OPTIONS;
   }
@@ -53,14 +55,30 @@ export function parseSchema(text: string): object | null {
   }
 }
 
-/** What goes into a message's body. The rest of a cut answer is text (`mayBeJson` is false): a grammar would begin anew. */
-export function asBody({ temperature, max_tokens, tools, json, schema }: Options, mayBeJson = true): object {
-  const isJson = json && mayBeJson;
+/** Whether the server may run tools: not beside those that are only shown, and not for JSON. */
+export function mayRunTools({ tools, json }: Pick<Options, 'tools' | 'json'>): boolean {
+  return tools.trim() === '' && !json;
+}
+
+/** The chosen tools that an answer can have; `available` are those of the server. */
+export function toolsToRun(options: Options, available: readonly string[]): string[] {
+  return mayRunTools(options) ? available.filter((name) => options.run_tools.includes(name)) : [];
+}
+
+/**
+ * What goes into a message's body. The rest of a cut answer (`isWhole` is false) is text: a grammar would begin anew, and
+ * no tool is run.
+ */
+export function asBody(options: Options, isWhole: boolean, available: readonly string[]): object {
+  const { temperature, max_tokens, tools, json, schema } = options;
+  const isJson = json && isWhole;
   const parsed = isJson ? [] : (parseTools(tools) ?? []);
+  const run_tools = isWhole ? toolsToRun(options, available) : [];
   return {
     ...(temperature === null ? {} : { temperature }),
     ...(max_tokens === null ? {} : { max_tokens }),
     ...(parsed.length === 0 ? {} : { tools: parsed }),
+    ...(run_tools.length === 0 ? {} : { run_tools }),
     ...(isJson ? { response_format: formatOf(parseSchema(schema) ?? {}) } : {}),
   };
 }

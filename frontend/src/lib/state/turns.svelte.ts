@@ -5,7 +5,7 @@ import { readOutput } from '../stream/items';
 import { readOutputError, readResponse, sequenceOfEventId } from '../stream/protocol';
 import { NEW_ANSWER, reduce, type Answer } from './answer';
 import { Run } from './run.svelte';
-import type { Step } from './steps';
+import { placed, stretches, type Step, type Stretch } from './steps';
 
 let nextKey = 1;
 
@@ -57,6 +57,18 @@ export class Turn {
     return (this.earlierParts[0] ?? this).parent;
   }
 
+  /** Steps and text of the answer in their order, those of its earlier parts included. */
+  get stretches(): Stretch[] {
+    let base = 0;
+    const steps = [...this.earlierParts, this].flatMap(({ run }) => {
+      if (!run) return [];
+      const { steps, text, closed, runsTools } = run.answer;
+      base += text.length;
+      return placed({ steps, live: !closed, run: runsTools }, text.length, base - text.length);
+    });
+    return stretches(steps, this.wholeText);
+  }
+
   /** The text of the answer, its earlier parts included. */
   get wholeText(): string {
     return [...this.earlierParts, this].map((part) => part.run?.answer.text ?? '').join('');
@@ -91,15 +103,19 @@ export function storedAnswer({ id, text, response }: StoredMessage, now_ms: numb
   if (!response) return { ...base, closed: true, end: { state: 'completed', reason: '', finishReason: null, error: null } };
   const json = response.json_answer ?? null;
   const judgement = { json: json !== null, judged: json?.judged ?? false, outputError: readOutputError(json?.error) };
-  const known = { ...base, ...judgement, sequence: sequenceOfEventId(response.last_event_id), queued: response.state === 'queued' };
-  const answer = reduce({ ...known, steps: storedSteps(response, now_ms) }, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
+  const runsTools = (response.run_tools?.length ?? 0) > 0;
+  const known = { ...base, ...judgement, runsTools, sequence: sequenceOfEventId(response.last_event_id), queued: response.state === 'queued' };
+  const answer = reduce({ ...known, steps: storedSteps(response, text, now_ms) }, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
   return { ...answer, closed: isEnded(response) };
 }
 
 /** When a step began that is still open, nobody wrote down; that the answer was asked for, the server knows. */
-function storedSteps(response: StoredResponse, now_ms: number): Step[] {
+function storedSteps(response: StoredResponse, text: string, now_ms: number): Step[] {
   const asked_ms = response.age_ms == null ? null : now_ms - response.age_ms;
-  return readOutput(response.output).map((item) => ({ ...item, began_ms: item.done ? null : asked_ms, ended_ms: null }));
+  return readOutput(response.output).map((item) => {
+    const at = item.textBefore === null ? null : [...text].slice(0, item.textBefore).join('').length;
+    return { ...item, at, began_ms: item.done ? null : asked_ms, ended_ms: null };
+  });
 }
 
 function isEnded(response: StoredResponse): boolean {
