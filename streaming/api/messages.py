@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from streaming import ownership
 from streaming.models import Conversation, Message, Response
@@ -23,7 +23,7 @@ from .auth import caller
 from .chat_schema import ResponseFormat
 from .errors import ApiError
 from .schemas import StrictBody
-from .tool_schema import Tools, check_choice
+from .tool_schema import RunTools, Tools, check_choice
 
 router = Router()
 
@@ -34,8 +34,8 @@ class NewMessage(StrictBody):
     """New user text, ``regenerate``: the user message to answer again, or ``continues``: the answer to write on from.
 
     ``parent`` is the message that the text answers: null puts it at the conversation's root, beside its first one;
-    without the field it goes below the newest. ``tools`` are shown when called, never run.
-    ``response_format`` is that of chat completions.
+    without the field it goes below the newest. ``tools`` are shown when called, never run; ``run_tools`` are names of
+    our own, which are run. ``response_format`` is that of chat completions.
     """
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=400_000)] | None = None
@@ -47,6 +47,16 @@ class NewMessage(StrictBody):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     tools: Tools | None = None
     response_format: ResponseFormat | None = None
+    run_tools: RunTools | None = None
+
+    @field_validator("run_tools")
+    @classmethod
+    def alone(cls, names: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        """What is run goes on in rounds: nothing that ends an answer at its first call, or holds it to a grammar."""
+        others = [name for name in ("tools", "response_format", "continues") if info.data.get(name)]
+        if names and others:
+            raise ValueError(f"not together with {others[0]}: leave one of them out")
+        return names
 
     @model_validator(mode="after")
     def one_of_three(self) -> "NewMessage":
@@ -87,6 +97,7 @@ async def create(request: HttpRequest, conversation_id: str, body: NewMessage) -
         sampling={} if body.temperature is None else {"temperature": body.temperature},
         idempotency_key=idempotency_key(request),
         tools=body.all_tools,
+        run_tools=tuple(body.run_tools or ()),
         json_schema=body.json_schema,
         request_sha256=fingerprint({"conversation": conversation_id, **body.model_dump()}),
         conversation_id=conversation_id,

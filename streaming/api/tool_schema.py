@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator
+
+from streaming import tools as our_tools
 
 from .json_schema import check_grammar, check_size
 from .schemas import StrictBody
 
 TOOLS_MAX = 128
+RUN_TOOLS_MAX = 16
 
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 CallId = Annotated[str, StringConstraints(min_length=1, max_length=128)]
@@ -77,6 +80,25 @@ class NamedTool(StrictBody):
 
 
 Tools = Annotated[list[Tool], Field(max_length=TOOLS_MAX)]
+
+
+def _offered(name: str) -> str:
+    offered = our_tools.available()
+    if name not in offered:
+        raise ValueError(f"must be a tool that this site offers: {', '.join(offered) or 'it offers none'}")
+    return name
+
+
+def _each_once(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError(f"each tool at most once, not {', '.join(names)}")
+    return names
+
+
+#: Names of our own tools, which are run where the model calls them.
+RunTools = Annotated[
+    list[Annotated[str, AfterValidator(_offered)]], Field(max_length=RUN_TOOLS_MAX), AfterValidator(_each_once)
+]
 
 
 def check_choice(tools: Sequence[dict[str, Any]], choice: str) -> None:
