@@ -9,7 +9,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from streaming.models import ReaderPresence, Response, ResponseEvent
-from streaming.protocol.events import CONTINUED, ENDED, STARTED
+from streaming.protocol.events import CONTINUED, ENDED, STARTED, TOOL_RESULT
 
 from .drawing import draw_timeline, span_text
 from .timeline import Happened, Timeline, timeline
@@ -24,7 +24,7 @@ PLAIN = frozenset({STARTED, CONTINUED, ENDED})
 def course_of(response: Response) -> dict[str, Any]:
     """What the template of the timeline needs."""
     events = [
-        Happened(seq, kind, at_ms, count, payload if kind in PLAIN else None)
+        Happened(seq, kind, at_ms, count, _unsaid(kind, payload))
         for seq, kind, at_ms, count, payload in response.events.order_by("seq").values_list(
             "seq", "kind", "at_ms", "token_count", "payload"
         )[:EVENTS_MAX]
@@ -40,19 +40,30 @@ def course_of(response: Response) -> dict[str, Any]:
     }
 
 
+def _unsaid(kind: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+    """What of a payload nobody has said."""
+    if kind == TOOL_RESULT:
+        return {"error": payload.get("error")}
+    return payload if kind in PLAIN else None
+
+
 def _gap_texts(course: Timeline) -> dict[str, str]:
     lengths = {"median_gap": course.median_gap_ms, "longest_gap": course.longest_gap_ms}
     return {name: "" if ms is None else span_text(ms) for name, ms in lengths.items()}
 
 
 def said(rows: Any) -> list[tuple[int, str]]:
-    """Time and text of each delta; where no time is known, that of the one before."""
+    """Time and text of each delta and result; where no time is known, that of the one before."""
     texts, last_ms = [], 0
     for at_ms, payload in rows:
         last_ms = last_ms if at_ms is None else at_ms
-        if text := payload.get("text") or payload.get("arguments"):
+        if text := payload.get("text") or payload.get("arguments") or _result(payload):
             texts.append((last_ms, text))
     return texts
+
+
+def _result(payload: dict[str, Any]) -> str:
+    return f"\n{output}\n" if (output := payload.get("output")) else ""
 
 
 def event_table(response: Response, has_text: bool) -> SafeString:
@@ -73,7 +84,9 @@ def event_table(response: Response, has_text: bool) -> SafeString:
 def _payload(event: ResponseEvent, has_text: bool) -> str:
     if has_text or event.kind in PLAIN:
         return json.dumps(event.payload, ensure_ascii=False)
-    return ", ".join(f"{name}: {_size(value)}" for name, value in event.payload.items())
+    sizes = [f"{name}: {_size(value)}" for name, value in event.payload.items() if name != "error"]
+    # Of errors the codes are ours.
+    return ", ".join([*sizes, f"error: {event.payload['error']}"] if event.payload.get("error") else sizes)
 
 
 def _size(value: Any) -> str:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from django.template.defaultfilters import pluralize
 
 from streaming.models import Response
-from streaming.protocol.events import CONTINUED, ENDED, STARTED
+from streaming.protocol.events import CONTINUED, ENDED, STARTED, TOOL_RESULT
 
 #: A gap is worth a line when it is so many times the median one.
 LONG_GAP = 4
@@ -99,6 +99,8 @@ def _moments(response: Response, events: Sequence[Happened], end_ms: float | Non
             payload = event.payload or {}
             says = f"attempt {payload.get('attempt', '?')}, because of {payload.get('reason', '?')}"
             moments.append(Moment(event.at_ms or 0, "carried on", "bad", says))
+        elif event.kind == TOOL_RESULT:
+            moments.append(_answered(event))
     if response.ttft_ms is not None:
         moments.append(Moment(response.ttft_ms, "first text to a reader", "first", "handed to a socket"))
     moments += _stop(response)
@@ -107,6 +109,11 @@ def _moments(response: Response, events: Sequence[Happened], end_ms: float | Non
         says = f"{response.end_state}: {response.end_reason}"
         moments.append(Moment(end_ms if stored is None else stored, "end", _end_kind(response), says))
     return moments
+
+
+def _answered(event: Happened) -> Moment:
+    error = (event.payload or {}).get("error")
+    return Moment(event.at_ms or 0, "tool result", "bad" if error else "good", error or "the tool answered")
 
 
 def _stop(response: Response) -> list[Moment]:
@@ -138,8 +145,20 @@ def _phases(response: Response, events: Sequence[Happened], total_ms: float) -> 
     clicked_ms = _since(response, response.stop_requested_at)
     decode_end_ms = total_ms if clicked_ms is None else min(clicked_ms, total_ms)
     phases.append(Phase("writing", "decode", max(first_ms, queue_ms), max(decode_end_ms, first_ms)))
+    phases += _tools(events)
     if clicked_ms is not None and clicked_ms < total_ms:
         phases.append(Phase("stopping", "stop", max(clicked_ms, first_ms), total_ms))
+    return phases
+
+
+def _tools(events: Sequence[Happened]) -> list[Phase]:
+    """When tools ran: from what was stored before a round's results to the last of these. Drawn over the writing."""
+    phases, before_ms = [], 0.0
+    for are_results, run in groupby(events, key=lambda event: event.kind == TOOL_RESULT):
+        last_ms = float(list(run)[-1].at_ms or 0)
+        if are_results:
+            phases.append(Phase("running tools", "tools", before_ms, last_ms))
+        before_ms = last_ms
     return phases
 
 

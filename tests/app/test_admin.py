@@ -145,6 +145,43 @@ def test_a_response_shows_its_course_in_time(staff, conversation1):
     assert "820 ms without an event, before event 5" in html
 
 
+@pytest.fixture
+def with_tools(conversation1):
+    """The ended answer with a round of two calls: one answered, one not, and 300 ms of running them."""
+    call = {"index": 0, "call_id": "hush-1", "name": "calculate", "arguments": "hush-2", "complete": True}
+    log = [
+        ("started", 40, {}),
+        ("tool_call", 60, call),
+        ("tool_result", 160, {"call_id": "hush-1", "output": "hush-3", "error": None}),
+        ("tool_result", 360, {"call_id": "hush-1", "output": "hush-4", "error": "timed_out"}),
+        ("text", 400, {"text": "hush-5"}),
+    ]
+    for seq, (kind, at_ms, payload) in enumerate(log, 1):
+        row = {"response": conversation1.ended, "seq": seq, "epoch": 1, "kind": kind, "payload": payload}
+        ResponseEvent.objects.create(**row, at_ms=at_ms)
+    Response.objects.filter(id=conversation1.ended.id).update(queue_ms=7, output_text="hush-5")
+    return conversation1.ended
+
+
+def test_when_tools_ran_and_what_came_of_it_stands_in_the_course_without_a_word_of_it(staff, with_tools):
+    html = staff.get(f"{RESPONSES}{with_tools.id}/change/").content.decode()
+    found = (
+        r'<td class="number">([^<]+)</td><td><span class="dot (\w+)"></span> tool result</td><td class="quiet">([^<]+)<'
+    )
+    assert re.findall(found, html) == [("160 ms", "good", "the tool answered"), ("360 ms", "bad", "timed_out")]
+    assert "running tools: 300 ms" in html
+    assert "output: 6 characters, error: timed_out" in html
+    assert "NoneType" not in html
+    assert "hush" not in html
+
+
+def test_results_of_tools_are_read_and_replayed_where_text_may_be_seen(staff, with_tools, settings):
+    settings.ADMIN_SHOWS_TEXT = True
+    assert "hush-3" in staff.get(f"{RESPONSES}{with_tools.id}/change/?text=1").content.decode()
+    replayed = staff.get(f"{RESPONSES}{with_tools.id}/replay/").json()["events"]
+    assert replayed == [[60, "hush-2"], [160, "\nhush-3\n"], [360, "\nhush-4\n"], [400, "hush-5"]]
+
+
 def test_what_was_said_is_replayed_with_its_times_where_text_may_be_seen(staff, conversation1, settings):
     path = f"{RESPONSES}{conversation1.live.id}/replay/"
     assert staff.get(path).status_code == 404

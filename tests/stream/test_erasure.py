@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from streaming.models import Conversation, Message, Response, ResponseEvent, ResponseInput
 from streaming.protocol.end_state import COMPLETED, End
-from streaming.protocol.events import ENDED, REASONING, STARTED, TEXT, TOOL_CALL, Event
+from streaming.protocol.events import ENDED, REASONING, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Event
 from streaming.store import conversations, erasure, log, orphans, responses, threads
 from streaming.store.packing import pack_prompt
 from streaming.store.responses import Ending
@@ -49,8 +49,8 @@ def test_every_process_that_can_delete_a_user_erases_with_it():
 
 def said(user, conversation=None, ended=True, **fields):
     """A response with the marker wherever somebody's words can be."""
-    kinds = (REASONING, TEXT, TOOL_CALL)
-    payload = {"text": MARKER, "arguments": MARKER, "index": 0, "complete": True}
+    kinds = (REASONING, TEXT, TOOL_CALL, TOOL_RESULT)
+    payload = {"text": MARKER, "arguments": MARKER, "index": 0, "complete": True, "output": MARKER, "error": MARKER}
     message = None
     if conversation:
         question = Message.objects.create(conversation=conversation, role="user", text=MARKER)
@@ -67,8 +67,8 @@ def said(user, conversation=None, ended=True, **fields):
     if ended:
         end = End(COMPLETED, "stop", "stop")
         figures = {"generated_tokens": 9, "sent_tokens": 9, "delivered_tokens": 9, "output_text": MARKER}
-        log.insert([(response.id, Event(5, 1, ENDED, end.to_payload({}, None, MARKER), TOKENS, 3))])
-        responses.end(response.id, 1, 5, Ending(end, figures))
+        log.insert([(response.id, Event(6, 1, ENDED, end.to_payload({}, None, MARKER), TOKENS, 3))])
+        responses.end(response.id, 1, 6, Ending(end, figures))
         Response.objects.filter(id=response.id).update(reasoning_text=MARKER, error_message=MARKER, remains=[MARKER])
     return response
 
@@ -107,7 +107,7 @@ def test_a_user_goes_with_every_word_and_the_numbers_stay(user):
     assert not Conversation.objects.exists()
     assert not Message.objects.exists()
     assert sorted(Response.objects.values_list("user", "end_state", "generated_tokens")) == [
-        (None, "cancelled", 9), (None, "completed", 9), (None, "completed", 9),
+        (None, "cancelled", 12), (None, "completed", 9), (None, "completed", 9),
     ]  # fmt: skip
 
 
