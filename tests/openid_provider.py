@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote_plus, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
@@ -38,6 +38,7 @@ class Provider:
         self.goes_on.set()
         self.in_userinfo = ()
         self.key, self.alg, self.kid = first_key(), "RS256", "first"
+        self.other_keys = []
 
     def turn_keys(self, kind="RSA"):
         make = {"RSA": lambda: RSAKey.generate_key(2048), "EC": lambda: ECKey.generate_key("P-256")}[kind]
@@ -46,7 +47,8 @@ class Provider:
 
     @property
     def keys(self):
-        return {"keys": [self.key.as_dict(private=False) | {"kid": self.kid, "use": "sig"}]}
+        named = {"kid": self.kid} if self.kid else {}
+        return {"keys": [*self.other_keys, self.key.as_dict(private=False) | {"use": "sig"} | named]}
 
     def describe(self):
         there = {name: f"{self.issuer}/{path}" for name, path in (
@@ -64,7 +66,7 @@ class Provider:
 
     def redeem(self, form, authorization):
         asked, person = self.codes.pop(form.get("code"), (None, None))
-        if authorization != "Basic " + base64.b64encode(f"{ID}:{SECRET}".encode()).decode():
+        if authorization != "Basic " + base64.b64encode(f"{ID}:{quote_plus(SECRET)}".encode()).decode():
             return 401, {"error": "invalid_client"}
         challenge = _base64(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
         if asked is None or asked["code_challenge"] != challenge or asked["redirect_uri"] != form["redirect_uri"]:
@@ -77,6 +79,7 @@ class Provider:
         claims = {name: value for name, value in (claims | self.claims).items() if value is not None}
         claims = {name: value for name, value in claims.items() if name not in self.in_userinfo}
         header = {"alg": self.alg, "kid": self.kid} | self.header
+        header = {name: value for name, value in header.items() if value is not None}
         if header["alg"] == "none":
             return f"{_signed_part(header, claims)}."
         if header["alg"] == "HS256":  # the mistake of those who take whatever key for whatever algorithm

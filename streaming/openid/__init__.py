@@ -5,7 +5,7 @@ which would take one of the few shared threads for as long as the provider likes
 that anybody could have written, and believes the issuer and the algorithms that the provider's own document names.
 """
 
-from .client import Away, Client, Refused
+from .client import NO_PERSONS_FAULT, Away, Client, Refused
 from .provider import Attempt, Person, Provider
 
-__all__ = ["Attempt", "Away", "Client", "Person", "Provider", "Refused"]
+__all__ = ["NO_PERSONS_FAULT", "Attempt", "Away", "Client", "Person", "Provider", "Refused"]

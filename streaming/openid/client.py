@@ -2,6 +2,15 @@
 
 from dataclasses import dataclass
 
+#: RFC 6749, sections 4.1.2.1 and 5.2: the provider does not know the site, or not by this secret, or does not have what
+#: it is asked for; or it has a fault of its own. Nothing of this is the person's doing.
+NO_PERSONS_FAULT = frozenset(
+    {
+        "invalid_client", "unauthorized_client", "invalid_scope", "unsupported_grant_type", "unsupported_response_type",
+        "server_error", "temporarily_unavailable",
+    }
+)  # fmt: skip
+
 
 class Away(Exception):
     """The provider cannot be reached, takes too long, or says what is no OpenID Connect. Later it may be better."""

@@ -7,22 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from authlib.common.security import generate_token
-from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
-from joserfc.jwk import KeySet
 
-from . import id_token, metadata
-from .client import Away, Client, Refused
-from .id_token import UnknownKey
+from . import client_auth, id_token, metadata, signing_keys
+from .client import NO_PERSONS_FAULT, Away, Client, Refused
 from .kept import Kept
 from .metadata import Metadata
+from .signing_keys import Keys, UnknownKey
 from .wire import ask
 
 #: People who come back at the same moment, in this process: strangers can make it ask, but not in heaps.
 AT_ONCE_MAX = 16
-#: RFC 6749, section 5.2: the provider does not know the site, or not by this secret.
-SITE_REFUSED = ("invalid_client", "unauthorized_client")
 #: A PKCE verifier has 43 to 128 characters.
 VERIFIER_CHARS = 64
 
@@ -99,30 +95,22 @@ class Provider:
         _, document = await ask(self.client, "GET", metadata.address(self.client.issuer))
         return metadata.read(self.client.issuer, document)
 
-    async def _fetch_keys(self) -> KeySet:
+    async def _fetch_keys(self) -> Keys:
         known = await self._metadata.get()
-        return id_token.key_set((await ask(self.client, "GET", known.jwks_uri))[1])
+        return signing_keys.read((await ask(self.client, "GET", known.jwks_uri))[1])
 
     async def _redeem(self, known: Metadata, code: str, attempt: Attempt) -> dict[str, Any]:
         body = prepare_token_request(
             "authorization_code", redirect_uri=attempt.redirect_uri, code=code, code_verifier=attempt.verifier
         )
-        sent = {"Content-Type": "application/x-www-form-urlencoded"}
-        auth = ClientAuth(self.client.client_id, self.client.client_secret, self._auth_method(known))
-        url, headers, body = auth.prepare("POST", known.token_endpoint, sent, body)
-        status, tokens = await ask(self.client, "POST", url, headers, body)
+        headers, body = client_auth.added(self.client, known.auth_methods, body)
+        status, tokens = await ask(self.client, "POST", known.token_endpoint, headers, body)
         if status != 200 or not isinstance(tokens, dict):
             error = str(tokens.get("error"))[:100] if isinstance(tokens, dict) else ""
             # What is wrong with the site, or with too many of it, is no fault of this person.
-            whose = Away if status in (401, 429) or error in SITE_REFUSED else Refused
+            whose = Away if status in (401, 429) or error in NO_PERSONS_FAULT else Refused
             raise whose(f"the code was not taken: {status}, {error!r}")
         return tokens
-
-    def _auth_method(self, known: Metadata) -> str:
-        if not self.client.client_secret:
-            return "none"
-        is_basic = "client_secret_basic" in known.auth_methods or "client_secret_post" not in known.auth_methods
-        return "client_secret_basic" if is_basic else "client_secret_post"
 
     async def _claims(self, tokens: dict[str, Any], nonce: str) -> dict[str, Any]:
         access_token = tokens.get("access_token")

@@ -32,14 +32,20 @@ async def ask(
 
 def _session(client: Client) -> aiohttp.ClientSession:
     """For one request: people sign in rarely. No proxy of the environment, no cookies."""
-    trusted = ssl.create_default_context(cafile=client.ca_file) if client.ca_file else True
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=trusted, force_close=True),
+        connector=aiohttp.TCPConnector(ssl=_trusted(client), force_close=True),
         timeout=aiohttp.ClientTimeout(total=client.timeout_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
         trust_env=False,
     )
+
+
+def _trusted(client: Client) -> ssl.SSLContext | bool:
+    try:
+        return ssl.create_default_context(cafile=client.ca_file) if client.ca_file else True
+    except OSError as error:  # an SSLError is one: no certificate in it
+        raise Away(f"OIDC_CA_FILE {client.ca_file!r} cannot be used: {error}") from None
 
 
 async def _body(url: str, content: aiohttp.StreamReader) -> bytes:

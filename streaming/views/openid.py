@@ -18,7 +18,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from streaming.audit import note
-from streaming.openid import Attempt, Away, Client, Person, Provider, Refused
+from streaming.openid import NO_PERSONS_FAULT, Attempt, Away, Client, Person, Provider, Refused
 from streaming.store import identities
 
 from . import login_tries, openid_attempt
@@ -70,8 +70,7 @@ async def back(request: HttpRequest) -> HttpResponse:
 async def _answered(request: HttpRequest, begun: Begun) -> HttpResponse:
     code = request.GET.get("code", "")
     if not 1 <= len(code) <= CODE_CHARS_MAX:
-        logger.info("the provider let nobody in: %r", request.GET.get("error", "")[:64])
-        return _failed(request, LEFT, begun)
+        return _without_code(request, begun)
     if not await _in_thread(login_tries.is_allowed, request, login_tries.A_PROVIDER):
         return await _in_thread(login_tries.too_many, request, None, login_tries.A_PROVIDER)
     try:
@@ -83,6 +82,14 @@ async def _answered(request: HttpRequest, begun: Begun) -> HttpResponse:
         await _in_thread(login_tries.count, request, login_tries.A_PROVIDER)
         return _failed(request, REFUSED, begun)
     return await _in_thread(_let_in, request, person, begun)
+
+
+def _without_code(request: HttpRequest, begun: Begun) -> HttpResponse:
+    error = request.GET.get("error", "")[:64]
+    if error in NO_PERSONS_FAULT or error == "invalid_request":
+        return _away(request, Away(f"it sent the person back with {error!r}"), begun)
+    logger.info("the provider let nobody in: %r", error)
+    return _failed(request, LEFT, begun)
 
 
 async def _in_thread(function: Callable[Args, Result], *args: Args.args, **named: Args.kwargs) -> Result:

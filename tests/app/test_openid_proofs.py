@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from joserfc.jwk import ECKey
 
-from streaming.openid import Away
-from streaming.openid.id_token import key_set
+from streaming.openid import Away, signing_keys
 from streaming.views import openid
 from tests import openid_provider
 from tests.app.by_openid import is_in, log_in, said, sent_to, through
@@ -69,7 +68,22 @@ def test_a_token_of_somebody_elses_key_lets_nobody_in_even_under_the_right_id(pr
     assert not is_in(other)
 
 
-@pytest.mark.parametrize("token", ["", "x", "a.b.c", "e30.e30.e30", None, 7, {}, "é." * 50, "." * 9000])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "x",
+        "a.b.c",
+        "e30.e30.e30",
+        "WyJhbGciXQ.e30.e30",
+        "eyJhbGciOltdfQ.e30.e30",
+        None,
+        7,
+        {},
+        "é." * 50,
+        "." * 9000,
+    ],
+)
 def test_what_is_no_token_is_no_error_of_ours(provider, visitor, token):
     provider.token = lambda *asked: token
     assert log_in(visitor).status_code == 403
@@ -84,6 +98,24 @@ def test_keys_may_change_and_a_key_that_is_unknown_makes_us_look_once_and_not_ag
     provider.header = {"kid": "unheard-of"}
     assert [log_in(Client()).status_code for _ in range(3)] == [403] * 3
     assert provider.asked["keys"] == 2
+
+
+@pytest.mark.parametrize(("token_is_named", "key_is_named"), [(False, False), (False, True), (True, False)])
+def test_a_token_or_a_key_without_a_name_is_tried_with_what_fits_it_also_after_a_change(
+    provider, monkeypatch, token_is_named, key_is_named
+):
+    provider.other_keys = [key.as_dict(private=False) for key in (ECKey.generate_key("P-256"), provider.key)]
+    provider.header = {"kid": "of-2026" if token_is_named else None}
+    for asked in (1, 2):
+        provider.turn_keys()
+        provider.kid = provider.kid if key_is_named else None
+        assert log_in(Client()).status_code == 302
+        assert provider.asked["keys"] == asked
+    monkeypatch.setattr(openid_provider.Provider, "keys", provider.keys)
+    provider.turn_keys()
+    stranger = Client()
+    assert log_in(stranger).status_code == 403
+    assert not is_in(stranger)
 
 
 def test_an_answer_counts_in_the_browser_that_asked_and_once(provider, visitor):
@@ -151,4 +183,4 @@ def test_codes_are_not_guessed_and_nothing_of_them_is_kept(provider):
 )
 def test_keys_that_are_not_for_this_prove_nothing(keys):
     with pytest.raises(Away):
-        key_set({"keys": keys})
+        signing_keys.read({"keys": keys})
