@@ -8,13 +8,15 @@ from typing import Any, Self, TypedDict, Unpack
 from .clean_text import REPLACEMENT, CleanText
 from .detokenizer import Detokenizer
 from .engine_output import EngineOutput, EngineUsage
-from .events import DELTAS, TEXT, TOOL_CALL, Draft, Event, merge
+from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, merge
 from .marker_parser import MarkerParser
 from .markers import Markers, spelled
 from .output_filter import OutputFilter
 from .part_stream import PartStream, Piece
+from .rounds import NOTHING, Earlier, earlier, split
 from .text_gate import TextGate
 from .tool_calls import ToolCalls
+from .tool_result import ToolResult
 from .usage import latest
 
 
@@ -44,14 +46,19 @@ class ResponseStream:
     becomes part of the answer: a stop string matched, the output filter or its one call ended it, the engine gave its
     finish_reason, or it went past ``max_tokens``. Reaching ``max_tokens`` alone does not finish: the engine was
     given the same limit, and its last output, which may come by itself, carries finish_reason and usage.
+
+    An answer whose calls are run goes on in another round, which is a stream of its own: counts, shown text and calls
+    go on from what was made ``before``; usage, half characters, stop strings and markers begin anew.
     """
 
-    def __init__(self, *, detokenizer: Detokenizer | None, **options: Unpack[StreamOptions]) -> None:
+    def __init__(
+        self, *, detokenizer: Detokenizer | None, before: Earlier = NOTHING, **options: Unpack[StreamOptions]
+    ) -> None:
         self.finish_reason: str | None = None
-        self.generated_tokens = 0
-        self.completion_tokens = 0
+        self.generated_tokens = self.completion_tokens = before.tokens
         self.usage: EngineUsage | None = None
         self._detokenizer = detokenizer
+        self._before = before
         self._options = options
         self._min_tokens = options.get("min_tokens") or -1  # an engine may give text before it counts a token
         self._max_tokens = options.get("max_tokens")
@@ -61,7 +68,7 @@ class ResponseStream:
         self._passes_all = self._gate is None and self._parts is None
         self._ready: list[Draft] = []
         self._clean = CleanText()
-        self._shown = io.StringIO()
+        self._shown = _written(before.text)
         self._carried_ids: list[int] = []
         self._carried_tokens = 0
 
@@ -82,7 +89,7 @@ class ResponseStream:
 
     @property
     def leftover(self) -> tuple[tuple[int, ...], int]:
-        """Ids and number of the consumed tokens that no draft carried: the ended event carries them."""
+        """Ids and number of the consumed tokens that no draft carried: a result or the ended event carries them."""
         return tuple(self._carried_ids), self._carried_tokens
 
     def feed(self, output: EngineOutput) -> list[Draft]:
@@ -119,6 +126,10 @@ class ResponseStream:
             self._heed_ends()
         return merge([*self._drain(), self._draft(TEXT, {"text": text})]) if text else self._drain()
 
+    def result(self, result: ToolResult) -> Draft:
+        """What came of a call of this round, which has been flushed: with the tokens that no other draft carried."""
+        return self._draft(TOOL_RESULT, result.payload())
+
     @classmethod
     def rebuild(
         cls, events: Iterable[Event], *, detokenizer: Detokenizer | None, **options: Unpack[StreamOptions]
@@ -127,9 +138,11 @@ class ResponseStream:
 
         Ids go through again, so half characters and kept back text are as they were. Text without
         ids was shown, so it is no part of a stop string; what was kept back then comes again.
+        Rounds that are over are only counted; ``detokenizer`` and ``options`` are those of the one that runs.
         """
-        stream = cls(detokenizer=detokenizer, **options)
-        stream._replay(list(events))
+        over, said = split(events)
+        stream = cls(detokenizer=detokenizer, before=earlier(over), **options)
+        stream._replay(said)
         max_tokens = stream._max_tokens
         if max_tokens is not None and stream.completion_tokens >= max_tokens and not stream.finished:
             stream.finish_reason = "length"  # no engine can be asked for zero tokens
@@ -144,7 +157,7 @@ class ResponseStream:
     def _make_parts(self) -> PartStream:
         markers = self._options.get("markers")
         parser = MarkerParser(markers, self._options.get("in_reasoning", False)) if markers is not None else None
-        calls = ToolCalls(self._options.get("call_prefix", "call"))
+        calls = ToolCalls(self._options.get("call_prefix", "call"), self._before.calls, self._before.call_ids)
         return PartStream(self._gate, parser, calls, one_call=self._options.get("one_call", False))
 
     def _replay(self, events: Sequence[Event]) -> None:
@@ -167,8 +180,8 @@ class ResponseStream:
             self._ready = [Draft(draft.kind, draft.payload) for draft in owed]
         elif self._parts is not None:
             self._replay_text(events)
-        self._shown = io.StringIO()
-        self._shown.write("".join([event.payload["text"] for event in events if event.kind == TEXT]))
+        shown = [event.payload["text"] for event in events if event.kind == TEXT]
+        self._shown = _written(self._before.text + "".join(shown))
 
     def _pay(self, owed: deque[Draft], event: Event) -> None:
         """Take off what a stored event, made of whole drafts, has given out already."""
@@ -269,13 +282,19 @@ class ResponseStream:
         return drafts
 
     def _draft(self, kind: str, payload: Mapping[str, Any]) -> Draft:
-        """A delta with everything consumed since the last one."""
-        if self._parts is None:
+        """A delta, or a result, with everything consumed since the last one."""
+        if self._parts is None and kind == TEXT:
             self._shown.write(payload["text"])
         draft = Draft(kind, payload, tuple(self._carried_ids), self._carried_tokens)
         self._carried_ids.clear()
         self._carried_tokens = 0
         return draft
+
+
+def _written(text: str) -> io.StringIO:
+    shown = io.StringIO()
+    shown.write(text)
+    return shown
 
 
 def _weight(delta: Draft | Event) -> int:

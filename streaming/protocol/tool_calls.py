@@ -1,7 +1,7 @@
 """Owns gathering a response's tool calls from fragments and judging their arguments. Does not run or encode them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,11 +35,14 @@ class ToolCalls:
 
     An id names a call. At one index a new id is a new call; a fragment without an id goes on with the
     call that its index named last. Ids and names that come again are not appended. A call without an
-    id of its own gets one from ``id_prefix``, the same one whenever the log is read again.
+    id of its own gets one from ``id_prefix``, the same one whenever the log is read again; so does one whose id
+    a call of an earlier round has. The first is number ``first``.
     """
 
-    def __init__(self, id_prefix: str = "call") -> None:
+    def __init__(self, id_prefix: str = "call", first: int = 0, taken: Collection[str] = ()) -> None:
         self._id_prefix = id_prefix
+        self._first = first
+        self._taken = taken
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._at_index: dict[int | None, _Call] = {}
@@ -84,10 +87,13 @@ class ToolCalls:
         return self._by_id.get(call_id) if call_id else self._at_index.get(fragment.index)
 
     def _new(self, call_id: str) -> _Call:
-        index = len(self._calls)
-        call = _Call(index, call_id or f"{self._id_prefix}_{index}")
+        index = self._first + len(self._calls)
+        own_id = call_id if call_id and call_id not in self._taken else f"{self._id_prefix}_{index}"
+        while own_id in self._taken:
+            own_id += "_"
+        call = _Call(index, own_id)
         self._calls.append(call)
-        self._by_id[call.call_id] = call
+        self._by_id[call_id or own_id] = call
         return call
 
     def _announced(self, call: _Call) -> dict[str, Any]:
