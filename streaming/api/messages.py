@@ -118,7 +118,7 @@ async def _supersede_then_read(ask: Ask) -> Ask:
         raise KeyTaken
     if running:
         await stop(ownership.current(), running, "superseded")
-    turns = await threads.run(history.thread, ask.conversation_id, ask.parent_id)
+    turns = await threads.run(history.thread, ask.conversation_id, ask.parent_id, bool(ask.run_tools))
     if ask.question is not None:
         turns.append({"role": "user", "content": ask.question})
     return replace(ask, messages=turns)

@@ -1,0 +1,54 @@
+"""Owns reading which of our tools ended answers called, and what these gave, as turns of a prompt. Writes nothing."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from streaming.models import Response, ResponseEvent
+from streaming.protocol.events import TEXT, TOOL_CALL, TOOL_RESULT, Event
+from streaming.protocol.rounds import Round, rounds_of
+
+from . import remains
+
+TOLD = (TEXT, TOOL_CALL, TOOL_RESULT)
+
+
+def turns_of(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
+    """The turns of each ended answer that has results of tools, by response id; in one query at most.
+
+    Out of its log, or what is left of that. An answer that did not call is not among them.
+    """
+    ran = [response for response in responses if response.end_state and _may_have_run(response)]
+    left = {response.id: remains.left(response, response.remains) for response in ran if response.remains}
+    logs = {**left, **_logs([response.id for response in ran if response.id not in left])}
+    return {id_: turns(log) for id_, log in logs.items() if any(event.kind == TOOL_RESULT for event in log)}
+
+
+def turns(log: Iterable[Event]) -> list[dict[str, Any]]:
+    """What a prompt says of an answer that is over: of each round the text, the calls that have results, and these."""
+    return [turn for one in rounds_of(log) for turn in (_answered(one) if one.is_over else _said(one))]
+
+
+def _may_have_run(response: Response) -> bool:
+    return bool((response.request.get("options") or {}).get("run_tools"))
+
+
+def _logs(response_ids: list[str]) -> dict[str, list[Event]]:
+    if not response_ids:
+        return {}
+    results = ResponseEvent.objects.filter(response_id__in=response_ids, kind=TOOL_RESULT).values("response_id")
+    rows = ResponseEvent.objects.filter(response_id__in=results, kind__in=TOLD).order_by("response_id", "seq")
+    logs: dict[str, list[Event]] = {}
+    for response_id, seq, epoch, kind, payload in rows.values_list("response_id", "seq", "epoch", "kind", "payload"):
+        logs.setdefault(response_id, []).append(Event(seq, epoch, kind, payload))
+    return logs
+
+
+def _answered(one: Round) -> list[dict[str, Any]]:
+    """Without calls that a stop or an end left without a result: some engines refuse those."""
+    said, *results = one.turns()
+    answered = {result["tool_call_id"] for result in results}
+    return [{**said, "tool_calls": [call for call in said["tool_calls"] if call["id"] in answered]}, *results]
+
+
+def _said(one: Round) -> list[dict[str, Any]]:
+    return [{"role": "assistant", "content": one.text}]
