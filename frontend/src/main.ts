@@ -3,6 +3,7 @@ import { mount } from 'svelte';
 
 import App from './App.svelte';
 import { readBoot } from './lib/boot';
+import { followKeyboard } from './lib/keyboard';
 import { prefs } from './lib/prefs.svelte';
 import { language } from './lib/words';
 import { theme } from './lib/theme.svelte';
@@ -16,6 +17,7 @@ import './styles/print.css';
 
 theme.apply();
 prefs.apply();
+if (window.visualViewport) followKeyboard(window.visualViewport, document.documentElement.style);
 document.documentElement.lang = language;
 const target = document.getElementById('app')!;
 const boot = readBoot();

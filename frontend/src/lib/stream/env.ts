@@ -1,5 +1,6 @@
 // Owns what a connection needs from the browser (fetch, time, chance, network), so that tests can bring their own.
 import type { StandIns } from './stand_ins';
+import { askWithToken } from './token';
 
 export interface Clock {
   now(): number;
@@ -27,7 +28,7 @@ export interface Env {
 
 export function browserEnv(csrfToken: () => string, standIns: StandIns): Env {
   return {
-    fetch: (url, init) => fetch(url, init),
+    fetch: (url, init) => askWithToken((...request) => fetch(...request), csrfToken, url, init),
     clock: {
       now: () => performance.now(),
       setTimeout: (callback, delay_ms) => window.setTimeout(callback, delay_ms),

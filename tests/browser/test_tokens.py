@@ -1,0 +1,74 @@
+"""CSRF tokens that are not those of now: the page asks for another and once more, and nobody loses what was written."""
+
+import pytest
+from playwright.sync_api import expect
+
+STALE = "status of 403"
+
+
+def sent(chat, path):
+    """How often the page asked so, by the last part of the path."""
+    return sum(method == "POST" and sent.rsplit("/", 1)[-1] == path for method, sent in chat.watch.sent)
+
+
+def lose(chat):
+    chat.page.context.clear_cookies(name="csrftoken")
+
+
+def spoil(chat):
+    chat.page.context.add_cookies([{"name": "csrftoken", "value": "no token", "url": chat.url}])
+
+
+def forget(chat):
+    """The page has one that was changed on its way: as if another tab had signed in between."""
+    once = {"times": 1}
+    chat.page.route("**/api/**", lambda route: route.continue_(
+        headers={**route.request.headers, "x-csrftoken": "f" * 32}), **once)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [lose, spoil, forget])
+def test_a_token_that_is_not_taken_is_asked_for_anew_and_the_message_goes_out_once(site, open_chat, change):
+    chat = open_chat("tokens")
+    chat.watch.allow(STALE)
+    chat.ask("before")
+    chat.ends()
+    shells = chat.watch.sent.count(("GET", "/"))
+    change(chat)
+    chat.ask("a long message")
+    chat.composer.press_sequentially("the next draft")
+    chat.ends()
+    expect(chat.composer).to_have_value("the next draft")
+    assert chat.watch.sent.count(("GET", "/")) == shells + 1
+    assert sent(chat, "messages") == 3
+    messages = "SELECT COUNT(*) FROM streaming_message WHERE conversation_id = ? AND role = 'user'"
+    assert site.rows(messages, chat.conversation_id) == [(2,)]
+    chat.ask("and after")
+    chat.ends()
+    assert sent(chat, "messages") == 4
+
+
+def test_stop_works_with_a_token_that_is_not_taken(open_chat):
+    chat = open_chat("tokens")
+    chat.watch.allow(STALE)
+    chat.play(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
+    chat.writes(10)
+    lose(chat)
+    chat.stop.click()
+    chat.ends("cancelled")
+    assert sent(chat, "cancel") == 2
+
+
+def test_who_signs_in_anew_in_another_tab_goes_on_in_the_first_and_can_sign_out_there(site, open_chat):
+    chat = open_chat("tokens")
+    chat.ask("before")
+    chat.ends()
+    cookies = chat.page.evaluate("document.cookie")
+    chat.composer.fill("a draft")
+    chat.page.context.new_page().goto(site.url + site.manage("login_link", "tokens"))
+    assert chat.page.evaluate("document.cookie") != cookies
+    expect(chat.composer).to_have_value("a draft")
+    chat.composer.press("Enter")
+    chat.ends()
+    assert sent(chat, "messages") == 2
+    chat.page.get_by_test_id("sign-out").click()
+    chat.page.wait_for_url("**/login/**")
