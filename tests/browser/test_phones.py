@@ -10,7 +10,7 @@ IN_SIGHT = """
 height => {
   const within = (box) => box.top >= 0 && box.bottom <= height + 0.5 && box.height > 0;
   const send = document.querySelector('[data-testid=stop], [data-testid=send]');
-  const last = [...document.querySelectorAll('[data-testid=message-assistant]')].at(-1).querySelector('.markdown').lastElementChild;
+  const last = [...document.querySelectorAll('[data-testid=markdown]')].at(-1).lastElementChild;
   const log = document.querySelector('[data-testid=log]').getBoundingClientRect();
   const end = last.getBoundingClientRect();
   return {
@@ -88,10 +88,12 @@ INSETS = {"top": 47, "bottom": 34, "left": 30, "right": 20}
 HIDDEN = """
 ({ top, right, bottom, left }) =>
   [...document.querySelectorAll('button, a, input, select, textarea, summary, h1, p, .status, .bubble')]
-    .filter((node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !node.closest('.log, .sidebar-list, .off-screen, [inert]'))
+    .filter((node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
+    .filter((node) => !node.closest('.log, .sidebar-list, .off-screen, [inert]'))
     .map((node) => [node, node.getBoundingClientRect()])
     .filter(([, box]) => box.width > 1 && box.bottom > 0 && box.top < innerHeight)
-    .filter(([, box]) => box.top < top || box.left < left || box.right > innerWidth - right || box.bottom > innerHeight - bottom)
+    .filter(([, box]) => box.top < top || box.bottom > innerHeight - bottom
+      || box.left < left || box.right > innerWidth - right)
     .map(([node]) => node.className || node.nodeName)
 """
 
