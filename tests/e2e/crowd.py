@@ -17,6 +17,7 @@ from tests.e2e.site import Site
 #: What the process may have, whatever the number of its streams.
 MAX_THREADS, MAX_CONNECTIONS = 32, 12
 DESCRIPTORS = 8192
+LEAVING_S = 60
 
 
 def raise_descriptor_limit() -> None:
@@ -81,8 +82,18 @@ async def running(site: Site, count: int, where: str = "state = 'running'", with
             await asyncio.sleep(0.05)
 
 
-def live_connections(site: Site) -> int:
-    """How many requests the web process says are open."""
+async def nobody_left(site: Site) -> None:
+    """Wait until all who came are gone: before that there may be some of whom the process has not even heard."""
+    async with session("") as web, web.get(f"{site.url}/healthz"):
+        pass  # Connections are accepted in the order in which they were made, so those before this one were.
+    async with asyncio.timeout(LEAVING_S):
+        while await asyncio.to_thread(live_requests, site):
+            await asyncio.sleep(0.05)
+    await running(site, 0, "end_state IS NULL")
+
+
+def live_requests(site: Site) -> int:
+    """How many requests the web process says it answers."""
     told = len(site.web.lines)
     site.web.popen.send_signal(signal.SIGUSR1)
     line = site.web.line_with("live connections:", 10, after=told)
@@ -132,7 +143,8 @@ class Follower:
             gathered, count = b"", 0
             async for data in answer.content.iter_any():
                 *blocks, gathered = (gathered + data).split(b"\n\n")
-                for block in blocks:
+                # Cut off means that what lies behind was never read, also where it came in one piece with the rest.
+                for block in blocks if frames is None else blocks[: frames - count]:
                     self._take(block.decode())
                 count += len(blocks)
                 if frames is not None and count >= frames:
