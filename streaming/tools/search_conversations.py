@@ -1,5 +1,6 @@
 """Owns the tool that looks for a text in the user's own conversations. Whose they are is in the query of the store."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from .tool import Tool, ToolFailed, parameters
 
 QUERY_CHARS = 200
 HITS_MAX = 8
+#: One search at a time in a process: it may be long, and readers and relays read on the same few threads.
+_turn = asyncio.Lock()
 
 
 async def _call(user_id: int, arguments: Mapping[str, Any]) -> str:
@@ -17,9 +20,17 @@ async def _call(user_id: int, arguments: Mapping[str, Any]) -> str:
     if not query:
         # Every text holds it.
         raise ToolFailed("query: blanks are no word to search for")
-    hits = await threads.run(search.search, user_id, query, HITS_MAX)
+    hits = await _hits(user_id, query)
     found = [{"date": f"{hit.at:%Y-%m-%d}", "conversation": hit.title, "text": hit.passage} for hit in hits]
     return json.dumps({"found": found}, ensure_ascii=False)
+
+
+async def _hits(user_id: int, query: str) -> list[search.Hit]:
+    """A search whose caller goes on or is cancelled has its turn until the database is done with it."""
+    await _turn.acquire()
+    looking = asyncio.ensure_future(threads.run(search.search, user_id, query, HITS_MAX))
+    looking.add_done_callback(lambda _: _turn.release())
+    return await asyncio.shield(looking)
 
 
 TOOL = Tool(

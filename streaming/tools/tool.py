@@ -31,5 +31,5 @@ class Tool:
 
 def parameters(required: tuple[str, ...] = (), **properties: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of arguments with these names; others are refused."""
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    return {**schema, "additionalProperties": False}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": list(required)} if required else schema

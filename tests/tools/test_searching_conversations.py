@@ -1,6 +1,8 @@
 """The tool that searches finds what its user wrote and was answered, short and bounded. Costs about 4 s."""
 
+import asyncio
 import json
+import threading
 
 import pytest
 from django.contrib.auth.models import User
@@ -107,3 +109,32 @@ async def test_blanks_are_not_what_everything_holds(called, user, said):
     await to_store(said, "a needle")
     result = await called("search_conversations", {"query": " \n "}, user_id=user.pk)
     assert (result.output, result.error) == ("query: blanks are no word to search for", "failed")
+
+
+async def test_searches_take_turns_also_when_who_asked_is_gone(called, user, monkeypatch, settings):
+    settings.TOOL_TIMEOUT_S = 60
+    begun, go_on = [], threading.Event()
+    first_began = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def look(_user_id, query, _most):
+        begun.append(query)
+        loop.call_soon_threadsafe(first_began.set)
+        assert go_on.wait(20)
+        return []
+
+    monkeypatch.setattr(search, "search", look)
+    first, second, third = (
+        asyncio.ensure_future(called("search_conversations", {"query": query}, user_id=user.pk)) for query in "abc"
+    )
+    await first_began.wait()
+    first.cancel()
+    third.cancel()
+    await asyncio.wait([first, third])
+    for _ in range(5):  # ways through the loop and the threads, on which the second could begin
+        await threads.run(int)
+    assert not second.done()
+    assert begun == ["a"]
+    go_on.set()
+    assert (await second).error is None
+    assert begun == ["a", "b"]
