@@ -25,7 +25,8 @@ class BadMessage(ValueError):
     """Nothing that a page of ours says; the text is for the close frame."""
 
 
-#: Stop a response; this page is hidden and has its stream closed, but reads it; it does not, or by a stream again.
+#: Stop a response; nobody looks at it on this page, which has its stream closed, but reads it; it does not, or by a
+#: stream again.
 STOP = "stop"
 READING = "reading"
 NOT_READING = "not_reading"

@@ -1,7 +1,8 @@
 """Tabs that nobody looks at give their connection back, and their answers go on: HTTP/1.1, straight to the web process.
 
 A site of its own, where nobody is waited for longer than two seconds. A headless Chromium hides no tab, so the tabs
-are told that they are hidden; streams, sockets and the six connections are real. Costs about 50 s.
+are told that they are hidden; streams, sockets and the six connections are real. Conversations of one tab that are not
+shown do the same. Costs about 75 s.
 """
 
 import json
@@ -152,6 +153,47 @@ def test_of_eight_tabs_the_one_in_front_stops_and_asks_at_once_and_the_others_go
         hidden.writes(shown + 50)
         hidden.stop.click()
         hidden.ends("cancelled")
+
+
+def test_of_eight_conversations_that_answer_in_one_tab_the_shown_one_is_read_and_none_is_lost(
+    impatient, browser_of_ann
+):
+    tab, streams = browser_of_ann(impatient.url)
+    expect(tab.page.get_by_test_id("model").locator("option")).to_have_count(2)
+    ids = {}
+    for _ in range(TABS):
+        tab.page.keyboard.press("Control+Shift+O")
+        tab.choose("scripted")
+        tab.play(outputs=[{"text": f"{word} "} for word in COUNTED], delay_s=0.1)
+        tab.writes()
+        ids[tab.path] = tab.response_id
+    assert tab.page.evaluate(PROTOCOLS) == ["http/1.1"]
+    streams.become(1, tab.page)
+    assert tab.page.evaluate("fetch('/api/conversations').then((answer) => answer.status)") == 200
+    tab.page.get_by_test_id("search").fill("nothing like it")
+    expect(tab.page.get_by_text("Nothing was found.")).to_be_visible()
+    tab.page.get_by_test_id("search").fill("")
+    states = [impatient.row(response_id)["end_state"] for response_id in ids.values()]
+    assert states == [None] * TABS
+    tab.stop.click()
+    tab.ends("cancelled")
+    stopped = tab.path
+
+    first = next(iter(ids))
+    tab.page.locator(f"a[href='{first}']").click()
+    shown = len(tab.text)
+    tab.writes(shown + 50)
+    tab.page.locator(f"a[href='{stopped}']").click()
+    streams.become(0, tab.page)
+    for path, response_id in ids.items():
+        eventually(lambda: impatient.row(response_id)["end_state"], timeout_s=40)  # noqa: B023  asked at once
+        row = impatient.row(response_id)
+        if path != stopped:
+            assert (row["end_state"], row["output_text"]) == ("completed", WHOLE + " ")
+            tab.page.locator(f"a[href='{path}']").click()
+            expect(tab.markdown).to_have_text(WHOLE)
+            eventually(lambda: impatient.row(response_id)["delivered_tokens"] == row["sent_tokens"])  # noqa: B023
+    assert [method for method, path in tab.watch.sent if path.endswith("/messages")] == ["POST"] * TABS
 
 
 def test_a_tab_that_is_hidden_beyond_the_grace_has_the_whole_answer_when_somebody_looks(impatient, counting):

@@ -194,3 +194,45 @@ it('is away from the beginning in a tab that was opened behind others, and may b
   await done;
   expect(sink.answer.text).toBe(TEXT);
 });
+
+it('gives it back when another conversation is shown, and reads on when its own is, whatever the page does meanwhile', async () => {
+  const { env, connection, streams, done, sink } = reading(FOLLOW);
+  await env.pass(0);
+  connection.show(false);
+  await env.pass(HIDDEN_MS);
+  expect(env.said).toEqual([`reading ${ID}`]);
+  env.standIns.counted(ID);
+  await settle();
+  expect(streams.open).toBe(0);
+  for (const event of ['hidden', 'visible', 'online'] as const) env.tell(event);
+  await env.pass(60_000);
+  expect([env.sent.length, env.said]).toEqual([1, [`reading ${ID}`]]);
+  connection.show(true);
+  await done;
+  expect([env.sent.length, sink.answer.text]).toEqual([2, TEXT]);
+  expect(env.said).toEqual([`reading ${ID}`, `not_reading ${ID}`]);
+});
+
+it('has the end of an answer whose conversation is not shown as soon as it is told', async () => {
+  const { env, connection, done, sink } = reading(FOLLOW);
+  await env.pass(0);
+  connection.show(false);
+  await env.pass(HIDDEN_MS);
+  env.standIns.counted(ID);
+  await settle();
+  env.standIns.over(ID);
+  await done;
+  expect([env.sent.length, sink.answer.text, sink.answer.closed]).toEqual([2, TEXT, true]);
+});
+
+it('keeps its stream when its conversation is shown again before the server has counted', async () => {
+  const { env, connection, streams } = reading(FOLLOW);
+  await env.pass(0);
+  connection.show(false);
+  await env.pass(HIDDEN_MS);
+  connection.show(true);
+  env.standIns.counted(ID);
+  await env.pass(20_000);
+  expect([streams.open, env.sent.length]).toEqual([1, 1]);
+  expect(env.said).toEqual([`reading ${ID}`, `not_reading ${ID}`]);
+});

@@ -65,7 +65,7 @@ export class Chat {
 
   openNew(): void {
     if (location.pathname !== '/') history.pushState(null, '', '/');
-    this.shown = this.#blank();
+    this.#turnTo(this.#blank());
   }
 
   /** `message` is the one to scroll to. */
@@ -191,7 +191,7 @@ export class Chat {
 
   #followAddress(): void {
     const id = PATH.exec(location.pathname)?.[1];
-    if (id === undefined) this.shown = this.#blank();
+    if (id === undefined) this.#turnTo(this.#blank());
     else if (this.shown.id !== id) this.#show(decodeURIComponent(id));
   }
 
@@ -201,8 +201,14 @@ export class Chat {
       conversation = this.#blank(id);
       this.#open.set(id, conversation);
     }
-    this.shown = conversation;
+    this.#turnTo(conversation);
     void conversation.load();
+  }
+
+  #turnTo(conversation: Conversation): void {
+    this.shown.show(false);
+    this.shown = conversation;
+    conversation.show(true);
   }
 
   /** Out of the browser's cache of pages: the socket was closed when this one was left. */

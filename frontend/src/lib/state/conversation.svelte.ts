@@ -26,6 +26,7 @@ export class Conversation {
   systemPrompt = $state('');
   /** A response that was not made here and is not shown yet. */
   #unseen: string | null = null;
+  #shown = false;
   readonly turns = $derived(this.root.path());
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
@@ -124,6 +125,12 @@ export class Conversation {
     void this.current?.run?.stop();
   }
 
+  /** Whether it is the one on the page. */
+  show(shown: boolean): void {
+    this.#shown = shown;
+    for (const run of this.#runs()) run.show(shown);
+  }
+
   /** The responses that somebody is still reading here. */
   runningIds(): string[] {
     return this.#runs().flatMap((run) => run.latest.responseId ?? []);
@@ -140,6 +147,7 @@ export class Conversation {
   async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
     const asked = asBody(this.options, body.continues === undefined, availableTools());
     const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked, runsTools: 'run_tools' in asked });
+    run.show(this.#shown);
     const turn = user.add(new Turn(user, 'assistant', '', run));
     turn.askedHere = true;
     const draftOf = this.id;
@@ -214,6 +222,7 @@ export class Conversation {
     const response = stored.messages.find((message) => message.id === messageId)?.response;
     if (!response) return;
     const target = { kind: 'follow' as const, responseId: response.id, lastEventId: response.last_event_id };
+    run.show(this.#shown);
     run.start(target, { ...this.#hooks(), onKnown: () => undefined, onLogin: goToLogin });
   }
 

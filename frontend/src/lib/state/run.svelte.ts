@@ -26,6 +26,7 @@ export class Run {
   #connection: Connection | null = null;
   #hooks: RunHooks | null = null;
   #asked_ms = 0;
+  #shown = true;
 
   constructor(
     private readonly env: Env,
@@ -51,8 +52,15 @@ export class Run {
       onGone: () => hooks.onGone(),
       onLogin: () => hooks.onLogin(),
     });
+    this.#connection.show(this.#shown);
     void this.#connection.run();
     if (target.kind === 'follow') this.#watchQueue(target.responseId);
+  }
+
+  /** Whether its conversation is the one shown: if not, it need not be read as it comes. */
+  show(shown: boolean): void {
+    this.#shown = shown;
+    this.#connection?.show(shown);
   }
 
   async stop(): Promise<void> {

@@ -1,7 +1,7 @@
-// Owns when a page that nobody looks at gives its connection back, and when it reads again. Opens and closes no stream.
+// Owns when an answer that nobody looks at gives its connection back, and when it is read again. Opens and closes no stream.
 import type { Env } from './env';
 
-/** HTTP/1.1 allows six connections to all pages of a browser: one that was hidden for so long does without. */
+/** HTTP/1.1 allows six connections to all pages of a browser: what nobody looked at for so long does without. */
 export const HIDDEN_MS = 2000;
 /** After the server would not count the page, or no longer did. */
 const AGAIN_MS = 20_000;
@@ -10,6 +10,8 @@ export interface Stream {
   readonly responseId: string | null;
   /** It has a connection, or waits for one. */
   readonly busy: boolean;
+  /** The page is hidden, or shows another conversation. */
+  readonly unwatched: boolean;
   giveBack(): void;
 }
 
@@ -26,7 +28,7 @@ export class Absence {
   ) {}
 
   beginSoon(delay_ms = HIDDEN_MS): void {
-    if (!this.env.network.isHidden()) return;
+    if (!this.stream.unwatched) return;
     this.#timer ??= this.env.clock.setTimeout(() => {
       this.#timer = null;
       if (!this.#ask()) this.beginSoon();
@@ -55,7 +57,7 @@ export class Absence {
   }
 
   #begin(): void {
-    if (this.#end !== null || !this.env.network.isHidden()) return;
+    if (this.#end !== null || !this.stream.unwatched) return;
     this.over = new Promise((resolve) => {
       this.#end = () => {
         this.#end = null;

@@ -55,6 +55,7 @@ export class Connection {
   #wake: (() => void) | null = null;
   readonly #absence: Absence;
   #gaveBack = false;
+  #shown = true;
 
   constructor(
     private readonly env: Env,
@@ -70,6 +71,16 @@ export class Connection {
   /** True while a POST is on its way or a stream is open, so that an answer to it may still come. */
   get busy(): boolean {
     return this.#opening !== null || this.#reader !== null;
+  }
+
+  get unwatched(): boolean {
+    return !this.#shown || this.env.network.isHidden();
+  }
+
+  /** Whether the answer is on the page, be that hidden or not. */
+  show(shown: boolean): void {
+    this.#shown = shown;
+    this.#watched();
   }
 
   async run(): Promise<void> {
@@ -100,7 +111,7 @@ export class Connection {
     this.#absence.end();
   }
 
-  /** The page is hidden, and its socket stands in. */
+  /** Nobody looks, and the page's socket stands in. */
   giveBack(): void {
     this.#gaveBack = this.busy;
     this.#drop();
@@ -244,9 +255,15 @@ export class Connection {
     });
   }
 
+  #watched(): void {
+    if (this.unwatched) this.#absence.beginSoon();
+    else if (this.#reader) this.#absence.stay();
+    else this.#absence.end();
+  }
+
   #onNetwork(event: NetworkEvent): void {
-    if (event === 'hidden') return this.#absence.beginSoon();
-    if (event === 'visible') this.#reader ? this.#absence.stay() : this.#absence.end();
+    if (event === 'visible' || event === 'hidden') this.#watched();
+    if (event === 'hidden') return;
     if (event === 'offline') {
       this.#wasOffline = true;
       this.sink.onStatus({ kind: 'offline' });
