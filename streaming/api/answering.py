@@ -20,7 +20,7 @@ from streaming.ownership.start import check, start
 from streaming.protocol.dialects import encoder_for
 from streaming.protocol.policy import Policy, PolicyError, parse_policy
 from streaming.reader import Reader
-from streaming.store import responses, threads
+from streaming.store import heads, responses, threads
 from streaming.store.creation import ConversationBusy, KeyTaken
 
 from . import refusals
@@ -29,7 +29,7 @@ from .errors import ApiError, deleted
 from .handover import BodyHandover, StreamHandover
 from .limit_headers import limit_headers
 from .position import refuse_expired
-from .response_body import asked_of, head, response_body
+from .response_body import asked_of, response_body
 
 BeforePrompt = Callable[[Ask], Awaitable[Ask]]
 
@@ -181,7 +181,7 @@ def _hand_over(
 ) -> HttpResponse:
     """Leave a reader for the wrapper around Django and return what gives it headers."""
     owner = ownership.current()
-    encoder = encoder_for(dialect, head(response, asked), starting_after)
+    encoder = encoder_for(dialect, heads.head(response, asked), starting_after)
     reader = Reader(
         response.id,
         encoder,

@@ -5,37 +5,19 @@ from typing import Any
 
 from streaming.models import Response
 from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
-from streaming.protocol.dialects.base import Head
 from streaming.protocol.events import TEXT
-from streaming.store import inputs, remains, threads
-
-
-def head(response: Response, asked: Mapping[str, Any] | None = None) -> Head:
-    """What an encoder needs to know of a response besides its events."""
-    return Head(
-        response_id=response.id,
-        model=response.model,
-        created_s=int(response.created_at.timestamp()),
-        include_usage=bool(response.request.get("options", {}).get("include_usage")),
-        prompt_tokens=response.prompt_tokens or 0,
-        asked=asked or {},
-        conversation_id=response.conversation_id,
-        message_id=response.message_id,
-        user_message_id=response.message.parent_id if response.message else None,
-    )
+from streaming.store import heads, remains, threads
 
 
 async def asked_of(response: Response) -> Mapping[str, Any] | None:
-    """The fields of its request that the response object repeats, where it can have some."""
-    if response.dialect != OPENAI_RESPONSES or response.purpose == Response.Purpose.CHAT:
-        return None
-    return await threads.run(inputs.asked, response.id)
+    """The fields of its request that the response object repeats; asks only where it can have some."""
+    return await threads.run(heads.asked, response) if heads.repeats_request(response) else None
 
 
 async def response_body(response: Response) -> dict[str, Any]:
     """The official object, as far as the log goes by now. What only we have comes from the row."""
     events = await threads.run(remains.read, response)
-    body = encoder_for(OPENAI_RESPONSES, head(response, await asked_of(response))).body(events)
+    body = encoder_for(OPENAI_RESPONSES, heads.head(response, await asked_of(response))).body(events)
     if not events:
         body["status"] = "queued"
     own = described(response)

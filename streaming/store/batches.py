@@ -11,11 +11,12 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, Sum
+from django.db.models import Exists, F, OuterRef, QuerySet, Sum
 from django.db.models.functions import Length
 from django.utils import timezone
 
 from streaming.models import Batch, FilePiece, Response, StoredFile
+from streaming.protocol import end_state
 
 from . import files, paging
 
@@ -112,11 +113,25 @@ def cancel(batch_id: str, reason: str) -> bool:
     return is_running
 
 
+def _answers(batch_id: str) -> QuerySet[Response]:
+    return Response.objects.filter(purpose=Response.Purpose.BATCH, idempotency_key__startswith=f"{batch_id}.")
+
+
 def stop_lines(batch_id: str, reason: str) -> int:
     """Ask for a stop of every answer of the batch that has not ended; its owner looks each STOP_POLL_S."""
-    running = Response.objects.filter(purpose=Response.Purpose.BATCH, end_state__isnull=True)
-    asked = running.filter(idempotency_key__startswith=f"{batch_id}.", stop_requested_at__isnull=True)
+    asked = _answers(batch_id).filter(end_state__isnull=True, stop_requested_at__isnull=True)
     return asked.update(stop_requested_at=timezone.now(), stop_reason=reason)
+
+
+def has_running_lines(batch_id: str) -> bool:
+    """Whether an answer of the batch has not ended: it may yet end well."""
+    return _answers(batch_id).filter(end_state__isnull=True).exists()
+
+
+def answered_lines(batch_id: str) -> dict[int, str]:
+    """The ids of the batch's answers that ended well, written to its file or not, by their lines' numbers."""
+    ended_well = _answers(batch_id).filter(end_state=end_state.COMPLETED)
+    return {int(key.split(".")[1]): id_ for id_, key in ended_well.values_list("id", "idempotency_key") if key}
 
 
 def take(worker: str, slots: int, lease: timedelta) -> Batch | None:

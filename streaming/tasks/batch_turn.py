@@ -7,6 +7,7 @@ is under way: answers run in the background and do not hang on the worker. Owns 
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 
 from aiohttp import ClientSession
@@ -72,6 +73,7 @@ class Turn:
         self._until_s = 0.0
         self._left = left_of(batch)
         self._reading = asyncio.Lock()
+        self._is_ending = asyncio.Event()
 
     @property
     def ending(self) -> tuple[str, str] | None:
@@ -100,6 +102,11 @@ class Turn:
 
     async def _look(self) -> None:
         self.batch = await threads.write(batches.renew, self.batch, LEASE)
+        self._note_ending()
+
+    def _note_ending(self) -> None:
+        if self.ending:
+            self._is_ending.set()
 
     @property
     def _goes_on(self) -> bool:
@@ -134,7 +141,7 @@ class Turn:
             meaning = await self._meaning(reply, tries)
             if reply and meaning in (Meaning.ANSWERED, Meaning.REFUSED):
                 return self._written(number, asked, reply)
-            if self.ending or not await self._waited(pause_s(reply, tries)):
+            if not await self._waited(pause_s(reply, tries)):
                 return None
             tries, anew = tries + 1, anew + (meaning is Meaning.ANEW)
 
@@ -142,12 +149,13 @@ class Turn:
         """For this line; what it means for the others is remembered. None is no reply at all."""
         if reply is None:
             return Meaning.AGAIN
-        if reply.error.get("end_state") == end_state.CANCELLED:
-            await self._look()  # with its batch, or alone?
+        if reply.error.get("end_state") == end_state.CANCELLED or reply.status == 401:
+            await self._look()  # with its batch, or alone? a key, or a user, that is gone?
         meaning = meaning_of(reply, tries)
         if meaning is Meaning.NO_RIGHT:
             self._no_right = (str(reply.error.get("code")), str(reply.error.get("message")))
-        elif reply.status == 401:
+            self._note_ending()
+        elif reply.status == 401 and not self.ending:
             logger.error("the site does not know the token of %s: SECRET_KEY differs, or a clock", self.batch.id)
         return Meaning.AGAIN if meaning is Meaning.REFUSED and self.ending else meaning
 
@@ -160,8 +168,9 @@ class Turn:
         if seconds > PATIENCE_S * 1.25:
             self.pause_s = max(self.pause_s or 0.0, seconds)
             return False
-        await asyncio.sleep(seconds)
-        return True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_ending.wait(), seconds)
+        return not self.ending
 
     async def _reply(self, web: ClientSession, number: int, asked: Asked, anew: int) -> own_api.Reply | None:
         """None where nothing came that our API could have said. Raises TooLong."""

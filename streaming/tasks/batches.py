@@ -16,6 +16,7 @@ from streaming.protocol.batch_lines import check, unanswered
 from streaming.store import batches
 from streaming.store.batches import Keep, LostLease, Result
 
+from . import batch_kept
 from .batch_turn import CANCELLED, EXPIRED, LEASE, LOOK_S, Numbered, Turn, asked_by, left_of, line_id, lines_of
 from .ticks import tick
 
@@ -27,6 +28,8 @@ TURN_S = 60.0
 REST_S = 30.0
 LONGEST_REST_S = 300.0
 LINES_AT_ONCE = 200
+#: Between two looks whether what was stopped has ended: until then it may yet be answered.
+SETTLING_S = 1.0
 STATUS_OF = {CANCELLED: Batch.Status.CANCELLED, EXPIRED: Batch.Status.EXPIRED}
 
 
@@ -66,13 +69,29 @@ def _turn(batch: Batch, lasts_s: float) -> float:
     turn = Turn(batch, lasts_s)
     if not turn.ending:
         asyncio.run(turn.work())
-    batch.refresh_from_db()
-    if turn.ending:
-        _end_early(batch, turn)
-    elif batch.completed + batch.failed == batch.total:
+    batch = batches.renew(batch, LEASE)
+    if turn.ending and not _is_through(batch):
+        batches.stop_lines(batch.id, "api")
+        if batches.has_running_lines(batch.id):
+            return SETTLING_S
+        batch = _kept(batch)
+    if _is_through(batch):
         is_completed = batches.finalize(batch)
         batches.finish(batch, Batch.Status.COMPLETED if is_completed else Batch.Status.CANCELLED, _keep(batch))
+    elif turn.ending:
+        _end_early(batch, turn.ending)
     return min(LONGEST_REST_S, turn.pause_s or 0.0)
+
+
+def _is_through(batch: Batch) -> bool:
+    return batch.completed + batch.failed == batch.total
+
+
+def _kept(batch: Batch) -> Batch:
+    """The batch when every answer that there is has been written."""
+    for result in batch_kept.results(batch, _holding(batch, left_of(batch))):
+        batches.write(batch, [result])
+    return batches.renew(batch, LEASE)
 
 
 def _begin(batch: Batch) -> bool:
@@ -87,15 +106,13 @@ def _begin(batch: Batch) -> bool:
     return True
 
 
-def _end_early(batch: Batch, turn: Turn) -> None:
+def _end_early(batch: Batch, ending: tuple[str, str]) -> None:
     """Say of every line that has no answer why it has none."""
-    assert turn.ending
-    code, message = turn.ending
-    batches.stop_lines(batch.id, "api")
+    code, message = ending
     left = _holding(batch, left_of(batch))
     while some := list(islice(left, LINES_AT_ONCE)):
         batches.write(batch, list(_unanswered(batch, some, code, message)))
-    status = STATUS_OF.get(turn.ending, Batch.Status.FAILED)
+    status = STATUS_OF.get(ending, Batch.Status.FAILED)
     error = {"code": code, "line": None, "message": message, "param": None}
     batches.finish(batch, status, _keep(batch), [error] if status == Batch.Status.FAILED else [])
 

@@ -246,6 +246,70 @@ def test_a_key_that_is_revoked_ends_its_batch(client, night):
     eventually(lambda: all(end_state for _, end_state, _ in night.rows(batch.id)))
 
 
+LOSSES = {
+    "user": "UPDATE auth_user SET is_active = (1 = 0) WHERE username = ?",
+    "key": "UPDATE streaming_apikey SET revoked_at = created_at WHERE id ="
+    " (SELECT MIN(k.id) FROM streaming_apikey k JOIN auth_user u ON u.id = k.user_id WHERE username = ?)",
+}
+BACK = "UPDATE auth_user SET is_active = (1 = 1) WHERE username = ?"
+
+
+@pytest.mark.parametrize(("lost", "endpoint"), [("user", "/v1/responses"), ("key", "/v1/messages")])
+def test_what_is_answered_while_the_right_to_ask_is_lost_is_kept_as_the_endpoint_would_have_said_it(
+    night, lost, endpoint
+):
+    name = f"{lost} of {endpoint}".translate(str.maketrans(" /", "--"))
+    key, other = (night.site.manage("create_api_key", name) for _ in range(2))
+    words = says(*(f"w{n} " for n in range(10)), delay_s=0.2)
+    asked = [line(n, words, url=endpoint) for n in range(1, 9)]
+    with night.client(key) as theirs:
+        batch = start(theirs, asked, endpoint)
+    eventually(lambda: len(night.rows(batch.id)) == LINES_AT_ONCE, WAIT_S)
+    night.site.write(LOSSES[lost], name)
+    status = "SELECT status FROM streaming_batch WHERE id = ?"
+    eventually(lambda: night.site.rows(status, batch.id) == [("failed",)], WAIT_S)
+    ends = Counter(end[1:] for end in night.rows(batch.id))
+    assert ends == {("completed", "stop"): LINES_AT_ONCE}, "they ended before anybody asked again"
+    night.site.write(BACK, name)
+    with night.client(other) as theirs, night.site.api(other) as api:
+        done = theirs.batches.retrieve(batch.id)
+        assert (done.request_counts.completed, done.request_counts.failed) == (LINES_AT_ONCE, 8 - LINES_AT_ONCE)
+        kept, failed = content(theirs, done.output_file_id), content(theirs, done.error_file_id)
+        assert [one["custom_id"] for one in kept + failed] == [one["custom_id"] for one in asked]
+        assert {one["error"]["code"] for one in failed} == {"key_revoked"}
+        for number, one in enumerate(kept, 1):
+            headers = {"Idempotency-Key": f"{batch.id}.{number}", "anthropic-version": "2023-06-01"}
+            again = api.post(endpoint, json=asked[number - 1]["body"], headers=headers)
+            assert (one["response"]["status_code"], one["response"]["body"]) == (again.status_code, again.json())
+            assert one["response"]["request_id"] == again.headers["X-Response-ID"]
+            row = night.site.row(one["response"]["request_id"])
+            assert row["delivered_tokens"] == row["sent_tokens"] > 0
+
+
+@pytest.mark.parametrize("gone", ["ApiKey.objects.filter(user__username=NAME)", "User.objects.filter(username=NAME)"])
+def test_a_key_or_a_user_that_is_deleted_amid_a_batch_ends_it_and_the_worker_goes_on(client, night, gone):
+    name = f"goes-{len(gone)}"
+    with night.client(night.site.manage("create_api_key", name)) as theirs:
+        batch = start(theirs, [line(1), *(line(n, says("tick ", repeat=0, delay_s=0.05)) for n in range(2, 8))])
+    eventually(lambda: len(night.rows(batch.id)) == 1 + LINES_AT_ONCE, WAIT_S)
+    ids = night.site.rows("SELECT id FROM streaming_response WHERE idempotency_key LIKE ?", f"{batch.id}.%")
+    printed = len(night.worker.lines)
+    models = "from django.contrib.auth.models import User; from streaming.models import ApiKey"
+    night.site.manage("shell", "-v", "0", "-c", f"{models}; NAME = {name!r}; {gone}.delete()")
+    eventually(lambda: all(night.site.row(id_)["end_state"] for (id_,) in ids), WAIT_S)
+    if gone.startswith("ApiKey"):
+        status = "SELECT status, completed, failed FROM streaming_batch WHERE id = ?"
+        eventually(lambda: night.site.rows(status, batch.id) == [("failed", 1, 6)], WAIT_S)
+    else:
+        assert night.site.rows("SELECT id FROM streaming_batch WHERE id = ?", batch.id) == []
+        assert night.rows(batch.id) == []
+    done = until(client, start(client, [line(1)]), "completed")
+    assert texts(content(client, done.output_file_id)) == {"line 1": "answer 1"}
+    said = "\n".join(night.worker.lines[printed:])
+    assert "Traceback" not in said
+    assert "SECRET_KEY differs" not in said
+
+
 def test_a_window_that_is_over_keeps_what_was_answered(client, night):
     batch = start(client, [line(1), line(2, says("tick ", repeat=0, delay_s=0.05))])
     eventually(lambda: client.batches.retrieve(batch.id).request_counts.completed, WAIT_S)
