@@ -14,6 +14,10 @@ MARK = "tokens-"
 RATIOS = {"mixed": 1.5, "fence": 2.5, "paragraph": 2.5}
 LONGEST_TASK_MS = 50.0
 P95_FRAME_MS = 8.0
+#: Of a key on a CPU that is four times slower: from the browser's having it to the page's.
+P95_KEY_WAIT_MS = 100.0
+#: There, from one painting of the growing text to the next.
+P95_PAINT_GAP_MS = 250.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,16 @@ def figures(answer: str, recording: Recording) -> list[Figure]:
             None if is_long_block else P95_FRAME_MS,
         ),
         Figure("main thread busy", 100 * sum(t.busy_ms for t in tasks) / (end_ms - start_ms), "%"),
+    ]
+
+
+def slow_figures(key_waits_ms: Sequence[float], painted_ms: Sequence[float]) -> list[Figure]:
+    """Of an answer on a slow CPU: what somebody waits who types meanwhile, and how often its text was painted."""
+    gaps_ms = [later - earlier for earlier, later in pairwise(painted_ms)]
+    return [
+        Figure("p95 of a key's wait", percentile(key_waits_ms, 0.95), "ms", P95_KEY_WAIT_MS),
+        Figure("longest wait of a key", max(key_waits_ms), "ms"),
+        Figure("p95 between two paints", percentile(gaps_ms, 0.95), "ms", P95_PAINT_GAP_MS),
     ]
 
 
