@@ -129,7 +129,9 @@ class JsonOut(BaseModel):
 class ResponseOut(BaseModel):
     """An answer's state; ``last_event_id`` is where a reader goes on.
 
-    ``output`` are its items in the responses dialect where it is more than text; the message in it has no content.
+    ``output`` are its items in the responses dialect where it is more than text; the message in it has no content, the
+    others have ``text_before``: so many characters of the text were there when they began. ``run_tools`` are the tools
+    that the site runs for it.
     ``json_answer`` is None for an answer of text. ``age_ms`` is how long ago a running one was asked for.
     """
 
@@ -146,6 +148,7 @@ class ResponseOut(BaseModel):
     stop: StopOut | None
     last_event_id: str | None
     output: list[dict[str, Any]]
+    run_tools: list[str]
     json_answer: JsonOut | None
     age_ms: float | None
     mark: str | None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db.models import Min
+from django.db.models import Exists, Min, OuterRef
 
 from streaming.models import Response, ResponseEvent
 from streaming.protocol.dialects.output_items import Item, OutputItems
@@ -25,8 +25,8 @@ def of_ended(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
     logs: dict[str, list[Row]] = {}
     for response_id, seq, epoch, kind, payload in rows.values_list("response_id", "seq", "epoch", "kind", "payload"):
         logs.setdefault(response_id, []).append((seq, epoch, kind, payload))
-    for response_id, seq in _text_began(logs):
-        logs[response_id].append((seq, 0, TEXT, {"text": ""}))
+    for response_id, seq, text in _texts_before_steps(logs):
+        logs[response_id].append((seq, 0, TEXT, {"text": text}))
     for response in by_id.values():
         if response.remains:
             logs[response.id] = [(e.seq, e.epoch, e.kind, e.payload) for e in remains.left(response, response.remains)]
@@ -34,24 +34,39 @@ def of_ended(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
 
 
 def items(response: Response, log: Iterable[Row]) -> list[dict[str, Any]]:
-    """The output items of a log; empty when it holds text alone. The message stands in its place, without its text."""
-    output = OutputItems(response.message_id or "", response.id)
+    """The output items of a log; empty when it holds text alone. The message stands in its place, without its text.
+
+    ``text_before`` of the others is how many characters of the answer's text there were when they began.
+    """
+    output, chars = OutputItems(response.message_id or "", response.id), 0
+    texts_before: list[int] = []
     for seq, epoch, kind, payload in log:
         output.note(Event(seq, epoch, kind, payload))
+        texts_before += [chars] * (len(output.items) - len(texts_before))
+        chars += len(payload["text"]) if kind == TEXT else 0
     if all(item.kind == TEXT for item in output.items):
         return []
-    return [_shown(item, response.end_state) for item in output.items]
+    return [_shown(*one, response.end_state) for one in zip(output.items, texts_before, strict=True)]
 
 
-def _shown(item: Item, end_state: str | None) -> dict[str, Any]:
+def _shown(item: Item, text_before: int, end_state: str | None) -> dict[str, Any]:
     status = {None: "in_progress", COMPLETED: "completed"}.get(end_state, "incomplete")
-    return item.to_object("completed" if item.is_done else status, is_empty=item.kind == TEXT)
+    shown = item.to_object("completed" if item.is_done else status, is_empty=item.kind == TEXT)
+    return shown if item.kind == TEXT else shown | {"text_before": text_before}
 
 
-def _text_began(response_ids: Iterable[str]) -> list[tuple[str, int]]:
-    """Where the text begins in each log: the message's place among the items."""
-    ids = list(response_ids)
-    if not ids:
-        return []
-    began = ResponseEvent.objects.filter(response_id__in=ids, kind=TEXT).values("response_id").order_by("response_id")
-    return list(began.annotate(first=Min("seq")).values_list("response_id", "first"))
+def _texts_before_steps(logs: Mapping[str, list[Row]]) -> Iterable[tuple[str, int, str]]:
+    """Where the text begins in each log, and all of it that has a step after it: id, seq, text."""
+    texts = ResponseEvent.objects.filter(kind=TEXT).order_by("response_id", "seq")
+    began = texts.filter(response_id__in=logs).values("response_id").annotate(first=Min("seq"))
+    firsts = dict(began.order_by().values_list("response_id", "first")) if logs else {}
+    parted = [id_ for id_, first in firsts.items() if first < logs[id_][-1][0]]
+    yield from ((id_, first, "") for id_, first in firsts.items() if id_ not in parted)
+    if parted:
+        later = ResponseEvent.objects.filter(
+            response_id=OuterRef("response_id"), kind__in=STEPS, seq__gt=OuterRef("seq")
+        )
+        rows = texts.filter(Exists(later), response_id__in=parted)
+        yield from (
+            (id_, seq, payload["text"]) for id_, seq, payload in rows.values_list("response_id", "seq", "payload")
+        )

@@ -50,6 +50,7 @@ def test_a_conversation_shows_ended_and_running_answers(page1, conversation1):
         },
         "last_event_id": f"{conversation1.ended.id}:2.9",
         "output": [],
+        "run_tools": [],
         "json_answer": None,
         "age_ms": None,
         "mark": None,
@@ -86,6 +87,34 @@ def test_reasoning_and_tool_calls_come_from_the_log_in_the_order_in_which_they_b
     assert (message["type"], message["content"]) == ("message", [])
     assert (made["type"], made["name"], made["arguments"]) == ("function_call", "weather", '{"place": }')
     assert (made["status"], made["error"]) == ("completed", "invalid_arguments")
+    assert (thought["text_before"], made["text_before"]) == (0, len("Because of"))
+
+
+@pytest.mark.parametrize("which", ["ended", "live"])
+def test_a_result_of_a_tool_stands_where_it_came_amid_the_text(
+    page1, conversation1, which, django_assert_max_num_queries
+):
+    response = getattr(conversation1, which)
+    Response.objects.filter(id=response.id).update(request={"options": {"run_tools": ["calculate"]}})
+    ResponseEvent.objects.filter(response=response).delete()
+    result = {"call_id": "call_0", "output": "<b>4</b>", "error": None}
+    log = [
+        ("started", {}), ("text", {"text": "Ich zähle "}), ("text", {"text": "👩‍👩‍👧."}),
+        ("tool_call", call("{}", name="calculate")), ("tool_call", call("", complete=True)), ("tool_result", result),
+        ("text", {"text": "It is "}), ("tool_result", result | {"call_id": "call_1", "error": "timed_out"}),
+        ("text", {"text": "4."}),
+    ]  # fmt: skip
+    for seq, (kind, payload) in enumerate(log, 1):
+        ResponseEvent.objects.create(response=response, seq=seq, epoch=1, kind=kind, payload=payload)
+    with django_assert_max_num_queries(12):
+        messages = page1.get(f"/api/conversations/{conversation1.id}").json()["messages"]
+    shown = next(m for m in messages if m["response"] and m["response"]["id"] == response.id)
+    assert shown["response"]["run_tools"] == ["calculate"]
+    _, made, gave, failed = shown["response"]["output"]
+    before = len("Ich zähle 👩‍👩‍👧.")
+    assert [item["text_before"] for item in (made, gave, failed)] == [before, before, before + len("It is ")]
+    assert (gave["type"], gave["call_id"], gave["output"]) == ("function_call_output", "call_0", "<b>4</b>")
+    assert (failed["status"], failed["error"]) == ("incomplete", "timed_out")
 
 
 def test_a_call_that_was_cut_off_is_incomplete(page1, conversation1):
