@@ -54,9 +54,10 @@ class Script:
 
         {"outputs": [{"ids": [5, 6]}, {"text": "ab", "count": 2}, {"bytes": "e2982f"}, {"gate": "name"}],
          "repeat": 1, "first_delay_s": 0, "delay_s": 0, "finish_reason": "stop",
-         "fault": {"kind": "lost", "after": 3, "times": 1}}
+         "fault": {"kind": "lost", "after": 3, "times": 1}, "rounds": [{"outputs": […]}]}
 
-    One entry of ``outputs`` is one output of the engine. ``repeat`` 0 never ends.
+    One entry of ``outputs`` is one output of the engine. ``repeat`` 0 never ends. ``rounds`` are the scripts that
+    follow when calls were answered; the last one, or the only one, is played again after that.
     """
 
     outputs: Sequence[Mapping[str, Any]]
@@ -65,6 +66,7 @@ class Script:
     delay_s: float = 0.0
     finish_reason: str = "stop"
     fault: Fault | None = None
+    rounds: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Script":
@@ -76,6 +78,12 @@ class Script:
         if script.fault and script.fault.kind not in FAULTS:
             raise ScriptError(f"script: fault kind {script.fault.kind!r} is none of {', '.join(FAULTS)}")
         return script
+
+    def in_round(self, number: int) -> "Script":
+        """The script of a round, the first being 0."""
+        if not number or not self.rounds:
+            return self
+        return Script.from_json(self.rounds[min(number, len(self.rounds)) - 1])
 
     def steps(self, bundle: TokenizerBundle, as_ids: bool, skip_tokens: int, max_tokens: int) -> Iterator[Step]:
         """What an attempt gives that starts behind ``skip_tokens`` tokens and may give ``max_tokens``.
@@ -158,6 +166,16 @@ def last_user_text(messages: Sequence[Mapping[str, Any]]) -> str:
             content = message.get("content")
             return content if isinstance(content, str) else json.dumps(content)
     return ""
+
+
+def answered_rounds(messages: Sequence[Mapping[str, Any]]) -> int:
+    """How often the model has called tools since a person spoke last."""
+    count = 0
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            break
+        count += bool(message.get("tool_calls"))
+    return count
 
 
 def script_in(text: str) -> Script | None:

@@ -7,7 +7,16 @@ from contextlib import aclosing
 from typing import Any, ClassVar
 
 from streaming.engine.base import Engine, EngineError, GenerateRequest, Load
-from streaming.engine.script import Fault, Script, ScriptError, Step, echo, last_user_text, script_in
+from streaming.engine.script import (
+    Fault,
+    Script,
+    ScriptError,
+    Step,
+    answered_rounds,
+    echo,
+    last_user_text,
+    script_in,
+)
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.protocol.engine_output import EngineOutput, EngineUsage
 
@@ -69,7 +78,7 @@ class ScriptedEngine(Engine):
         self._changed()
         try:
             text = last_user_text(request.messages)
-            script = script_in(text) or self._script or echo(text)
+            script = (script_in(text) or self._script or echo(text)).in_round(answered_rounds(request.messages))
             async with aclosing(self._play(script, request)) as outputs:
                 async for output in outputs:
                     self.outputs_given += 1

@@ -146,6 +146,12 @@ class Tail:
             self.on_stored(self)
         self._stored.set()
 
+    async def stored(self, is_last: Callable[[Event], bool]) -> None:
+        """Wait until what was appended last, an event of which this is true, is stored, with all before it."""
+        while self.pending or not self.events or not is_last(self.events[-1]):
+            self._stored.clear()
+            await self._stored.wait()
+
     async def room(self) -> None:
         """Wait until the journal has taken what is pending: what bounds memory when storage is slow."""
         while self.pending_bytes > PENDING_BYTES_MAX and not self.given_up and not self.storage_lost:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -12,11 +13,16 @@ from streaming.engine.registry import engine_for
 from streaming.models import Engine, Response
 from streaming.protocol.end_state import STOPPED, End, decide
 from streaming.protocol.policy import Policy, parse_policy
-from streaming.store import log, orphans, threads
+from streaming.protocol.rounds import split
+from streaming.relay import Job
+from streaming.store import history, log, orphans, threads
 from streaming.store.packing import unpack_prompt
 
+from .ask import Ask
 from .beginning import beginning_of, job_of
 from .owner import Owner
+from .prompting import kept_turns
+from .round_prompts import RoundPrompts
 from .silencing import silence
 
 logger = logging.getLogger(__name__)
@@ -68,9 +74,7 @@ async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) ->
     policy = parse_policy(response.policy, settings.MAX_GRACE_S)
     followers = await owner.company.readers_of(response.id) if owner.company else {}
     wanted = policy.survives_owner or reader_waits or followers
-    # An engine's grammar would begin anew in the middle of the answer.
-    is_constrained = response.request.get("options", {}).get("constrained", False)
-    row = await _engine_row(owner, response) if wanted and not is_constrained else None
+    row = await _engine_row(owner, response) if wanted else None
     if row is None:
         await _end(owner, response, orphans.LOST)
         return
@@ -85,8 +89,14 @@ async def _end(owner: Owner, response: Response, how: End) -> None:
 
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
-    """An engine that goes on where another stopped."""
+    """An engine that goes on where another stopped; a round of which there is nothing yet may begin at any."""
+    asked = response.request.get("options", {})
+    over, said = split(await threads.run(log.read, response.id)) if asked.get("run_tools") else ([], [])
     rows = [row for row in await owner.pool.rows() if row.model == response.model]
+    if over and not said:
+        return next(iter(rows), None)
+    if asked.get("constrained") and not over:
+        return None  # its grammar would begin anew in the middle of the answer
     return next((row for row in rows if engine_for(row).can_continue), None)
 
 
@@ -94,15 +104,39 @@ async def _carry_on(
     owner: Owner, response: Response, row: Engine, policy: Policy, followers: Mapping[str, int]
 ) -> None:
     events = await threads.run(log.read, response.id)
-    beginning = beginning_of(row, response.id, response.request, unpack_prompt(response.prompt_ids))
-    prompt_ids = beginning.prompt_after(events, engine_for(row).yields_ids)
+    prompt_ids = unpack_prompt(response.prompt_ids)
+    beginning = beginning_of(row, response.id, response.request, prompt_ids)
+    job = job_of(response, policy, prompt_ids)
+    if job.run_tools:
+        ask = await threads.run(_asked, response, job)
+        prompts = RoundPrompts(replace(ask, messages=await kept_turns(ask, row)), row)
+        beginning = replace(beginning, prompts=prompts)
+        job = replace(job, prompt_tokens=await beginning.read_in_round(events))
     logger.info("carrying on %s from event %d", response.id, events[-1].seq)
     owner.launch(
-        job_of(response, policy, prompt_ids),
+        job,
         beginning,
         events,
         user_id=response.user_id,
         received_at=asyncio.get_running_loop().time(),
         age_s=orphans.age_ms(response) / 1000,
         followers=followers,
+    )
+
+
+def _asked(response: Response, job: Job) -> Ask:
+    """What was asked for, with the turns as the conversation has them."""
+    assert response.conversation_id
+    assert response.message
+    return Ask(
+        user_id=response.user_id,
+        purpose=response.purpose,
+        dialect=response.dialect,
+        stream=response.stream,
+        model=response.model,
+        messages=history.thread(response.conversation_id, response.message.parent_id),
+        policy=job.policy,
+        conversation_id=response.conversation_id,
+        tools=job.tools,
+        run_tools=tuple(job.run_tools),
     )

@@ -29,6 +29,7 @@ from .beginning import Beginning
 from .beside import Beside, Work
 from .company import Company
 from .observing import Observer
+from .own_tools import tools_for
 from .places import Places
 
 logger = logging.getLogger(__name__)
@@ -123,6 +124,8 @@ class Owner:
             limits=limits(),
             open_stream=lambda by_ids: beginning.stream_after(events, by_ids),
             carry_on=beginning.carried_on,
+            tools=tools_for(user_id, job.run_tools),
+            log=events,
             followers_of=self.company.readers_of if self.company else None,
             on_unproven=self.aborts.retry,
             on_disowned=self.aborts.note_made,

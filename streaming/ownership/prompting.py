@@ -76,6 +76,22 @@ async def tokenized(ask: Ask, row: models.Engine) -> list[int]:
     return (await _tokenized(ask, row, None))[1]
 
 
+async def fitting_ids(ask: Ask, row: models.Engine) -> list[int] | None:
+    """The prompt ids, where they leave room for an answer. Raises Refused when the messages make no prompt."""
+    try:
+        token_ids = (await _tokenized(ask, row, row.context_tokens - 1))[1]
+    except HopelesslyLong:
+        return None
+    return token_ids if len(token_ids) < row.context_tokens else None
+
+
+async def kept_turns(ask: Ask, row: models.Engine) -> Sequence[Mapping[str, Any]]:
+    """The turns that stay in the prompt. Raises Refused when they make none."""
+    with suppress(HopelesslyLong):
+        return (await _tokenized(ask, row, row.context_tokens - 1))[0]
+    return ask.messages
+
+
 async def _tokenized(
     ask: Ask, row: models.Engine, most_tokens: int | None
 ) -> tuple[Sequence[Mapping[str, Any]], list[int]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from django.conf import settings
 
+from streaming import tools
 from streaming.admission import Allowed, TooMany
 from streaming.journal import Tail
 from streaming.models import Engine, Response
@@ -19,6 +20,7 @@ from .ask import Ask, Refused
 from .beginning import beginning_of, job_of
 from .owner import Owner
 from .prompting import Prompt, fit
+from .round_prompts import RoundPrompts
 
 OVERLOAD_RETRY_S = 5.0
 
@@ -88,9 +90,13 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
     gets its relay, and the policy decides what becomes of it.
     """
     allowed = await owner.quotas.allowed(ask.user_id, ask.api_key_id)
+    if ask.run_tools:
+        ask = replace(ask, tools=tools.definitions(ask.run_tools))
     prompt = await fit(ask, row, min(settings.MAX_OUTPUT_TOKENS, allowed.max_output_tokens or sys.maxsize))
     new = _new(owner, ask, prompt, allowed)
     beginning = beginning_of(row, new.id, new.request, prompt.token_ids)
+    if ask.run_tools:
+        beginning = replace(beginning, prompts=RoundPrompts(replace(ask, messages=prompt.messages), row))
 
     def launch(response: Response) -> Tail:
         # Quotas may have left the answer fewer tokens.

@@ -83,6 +83,16 @@ class ResponseStream:
         return self._shown.getvalue()
 
     @property
+    def round_tokens(self) -> int:
+        """How many tokens the round has consumed."""
+        return self.completion_tokens - self._before.tokens
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """The calls of the round so far, each as one payload."""
+        return self._parts.calls if self._parts is not None else []
+
+    @property
     def matched_stop(self) -> str | None:
         """The stop string that ended the answer."""
         return self._gate.matched_stop if self._gate is not None else None

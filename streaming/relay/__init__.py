@@ -1,7 +1,8 @@
 """The relay: engine to log, one per running response, independent of any request."""
 
 from .abort import Unproven
-from .job import Job, Limits
+from .job import Job, Limits, Outset
 from .relay import Relay
+from .rounds import Tools
 
-__all__ = ["Job", "Limits", "Relay", "Unproven"]
+__all__ = ["Job", "Limits", "Outset", "Relay", "Tools", "Unproven"]

@@ -14,6 +14,7 @@ from streaming.store import attempts
 from streaming.store.attempts import AT_LEAST, ESTIMATED, EXACT
 
 from .figures import milliseconds
+from .read import Read
 
 
 @dataclass(slots=True)
@@ -77,6 +78,14 @@ class Account:
     def generated_tokens(self) -> int:
         """What those that are over made."""
         return attempts.generated(self._over)
+
+    def read_in(self, rounds: int) -> Read:
+        """What was read for so many rounds that are over, by the attempts that ended them."""
+        ended = [one for one in self._over if one["ended"] == attempts.CALLED][:rounds]
+        read = Read()
+        for one in ended:
+            read = read.and_then(Read(one["prompt_tokens"] or 0, one["cached_tokens"]))
+        return read
 
     @property
     def is_exact(self) -> bool:

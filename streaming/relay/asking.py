@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.db import DatabaseError
@@ -22,19 +21,22 @@ from .account import Account
 from .attempts import Attempts
 from .fate import Fate, Moved
 from .figures import Figures
-from .job import Job, Limits
+from .job import Job, Limits, Outset
 from .pump import Pump
+from .read import Read, read_of
+from .rounds import Rounds
 from .watch import Phases, Watch
 
 logger = logging.getLogger(__name__)
 
 OpenStream = Callable[[bool], ResponseStream]
-CarryOn = Callable[[bool], Awaitable[tuple[ResponseStream, Sequence[int]]]]
+CarryOn = Callable[[bool], Awaitable[Outset]]
 
 
 class Asking:
     """Has engines produce one response. ``open_stream(yields_ids)`` gives the pure state, ``carry_on`` it rebuilt.
 
+    Between its ``rounds`` no engine is asked, and none is waited for.
     ``on_output`` is called after each output was taken.
     """
 
@@ -48,6 +50,7 @@ class Asking:
         journal: Journal,
         pool: Pool,
         limits: Limits,
+        rounds: Rounds,
         open_stream: OpenStream,
         carry_on: CarryOn,
         on_output: Callable[[], None],
@@ -56,8 +59,6 @@ class Asking:
         self.fate = Fate()
         self.stream: ResponseStream | None = None
         self.account = Account(job.earlier_attempts)
-        #: Set whenever the tail changed.
-        self.woken = asyncio.Event()
         self._job = job
         self._tail = tail
         self._figures = figures
@@ -77,8 +78,12 @@ class Asking:
             on_output=on_output,
             on_unproven=on_unproven,
         )
-        self._attempts = Attempts(job, pool)
+        self._rounds = rounds
+        self._attempts = Attempts(job, pool, rounds.is_begun)
         self._lost_tokens = 0
+        #: In the rounds that are over; and the prompt of the one that runs.
+        self._read = self.account.read_in(rounds.over)
+        self._prompt_tokens: int | None = job.prompt_tokens
         self._lease: Lease | None = None
         self._task: asyncio.Task[End] | None = None
 
@@ -139,20 +144,21 @@ class Asking:
 
     def counts(self, stream: ResponseStream, sent_tokens: int) -> dict[str, Any]:
         """The tokens by what became of them, for the end."""
-        usage, prompt_tokens = stream.usage, self._job.prompt_tokens
-        if usage and usage.prompt_tokens is not None and self._lease and self._lease.engine.renders_prompt:
-            prompt_tokens = usage.prompt_tokens
-        cached_tokens = usage.cached_tokens if usage else None
-        if cached_tokens is not None:
-            # Who carries on reads, and has in its cache, also what was shown of the answer.
-            cached_tokens = min(cached_tokens, prompt_tokens)
+        read = self._read_with(stream)
         return {
-            "prompt_tokens": prompt_tokens,
-            "cached_tokens": cached_tokens,
+            "prompt_tokens": read.prompt_tokens,
+            "cached_tokens": read.cached_tokens,
             "generated_tokens": max(self.generated_tokens, sent_tokens),
             "completion_tokens": stream.completion_tokens,
             "sent_tokens": sent_tokens,
         }
+
+    def _read_with(self, stream: ResponseStream) -> Read:
+        """In all rounds, the one of the stream among them unless it has been counted."""
+        if self._prompt_tokens is None:
+            return self._read
+        renders_prompt = self._lease is not None and self._lease.engine.renders_prompt
+        return self._read.and_then(read_of(stream.usage, self._prompt_tokens, renders_prompt))
 
     def _move(self, reason: str, otherwise: End) -> None:
         self.fate.moved = Moved(reason, otherwise)
@@ -160,7 +166,7 @@ class Asking:
 
     async def _attempt(self) -> End:
         try:
-            return await self._ask_engines()
+            return await self._ask_rounds()
         except EngineError as error:
             logger.warning("engine failed on %s: %s", self._job.response_id, error.message)
             return self.fate.interrupted or decide(None, end_state.ENGINE_FAILED, error.reason, error.message)
@@ -173,8 +179,31 @@ class Asking:
             logger.exception("relay of %s failed", self._job.response_id)
             return decide(self.fate.interrupted, end_state.BUG)
 
+    async def _ask_rounds(self) -> End:
+        """One after the other, as long as a round ends with calls that may be run."""
+        rounds = self._rounds
+        await rounds.answer_left()
+        while not rounds.are_spent:
+            end = await self._ask_engines()
+            assert self.stream
+            calls = rounds.calls_of(end.finish_reason, self.stream)
+            if not calls:
+                return end
+            self._round_is_over(self.stream)
+            await rounds.answer(self.stream, calls)
+        return decide(None, end_state.FINISHED, "tool_calls")
+
+    def _round_is_over(self, stream: ResponseStream) -> None:
+        self._phases.wait_for(None)
+        self._figures.pause()
+        self._read, self._prompt_tokens = self._read_with(stream), None
+        self._attempts.next_round()
+        assert self._lease
+        # So that whoever takes over from here knows that the engine has ended it.
+        self._note_attempts(self._lease)
+
     async def _ask_engines(self) -> End:
-        """Lease and ask an engine; where it fails another, or, before the answer began, it again a moment later."""
+        """Lease and ask an engine; where it fails another, or, before the round began, it again a moment later."""
         attempts = self._attempts
         while True:
             try:
@@ -195,32 +224,34 @@ class Asking:
     async def _continue(self, reason: str) -> None:
         """Have it stored that the answer goes on elsewhere, behind all that was shown of it."""
         self._phases.wait_for(None)
-        self._attempts.carried_on += 1
+        self._attempts.carry_on()
         attempt = self._attempts.carried_on + self._job.epoch
         self._journal.append(self._tail, [Draft(CONTINUED, {"attempt": attempt, "reason": reason})])
-        while not (self._tail.events and self._tail.events[-1].kind == CONTINUED and not self._tail.pending):
-            self.woken.clear()
-            await self.woken.wait()
+        await self._tail.stored(lambda event: event.kind == CONTINUED)
 
     def _admitted(self, lease: Lease) -> None:
         self._lease = lease
         self._phases.wait_for("ttft")
-        if not self._attempts.carried_on:
+        if self._figures.admitted_at is None or not (self._attempts.carried_on or self._rounds.over):
             self._figures.admitted_at = asyncio.get_running_loop().time()
+        self._note_attempts(lease)
+
+    def _note_attempts(self, lease: Lease) -> None:
         queue_ms = self._figures.queue_ms or 0.0
         attempts = self.account.to_json()
         self._journal.note_started(Started(lease.row.pk, queue_ms, attempts, self._job.response_id, self._job.epoch))
 
     async def _produce(self, lease: Lease) -> End:
-        engine, prompt_ids = lease.engine, self._job.prompt_ids
+        by_ids = lease.engine.yields_ids
         if self._attempts.resume:
             made = max(self.generated_tokens, self.account.generated_tokens)
-            self.stream, prompt_ids = await self._carry_on(engine.yields_ids)
-            self._lost_tokens = max(0, made - self.stream.generated_tokens)
+            outset = await self._carry_on(by_ids)
+            self._lost_tokens = max(0, made - outset.stream.generated_tokens)
         else:
-            self.stream = self._open_stream(engine.yields_ids)
-        stream = self.stream
+            outset = self._job.outset(self._open_stream(by_ids))
+        stream = self.stream = outset.stream
+        self._prompt_tokens = outset.prompt_tokens
         if not stream.finished:
-            request = self._job.request(stream.completion_tokens, self._attempts.number)
-            await self._pump.run(stream, lease, replace(request, prompt_ids=prompt_ids), self._lost_tokens)
+            request = self._job.request(outset, self._attempts.number)
+            await self._pump.run(stream, lease, request, self._lost_tokens)
         return decide(None, end_state.FINISHED, stream.finish_reason or "")

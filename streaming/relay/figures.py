@@ -24,6 +24,10 @@ class Figures:
             self._gaps_ms.append((now - self.last_output_at) * 1000)
         self.last_output_at = now
 
+    def pause(self) -> None:
+        """A round is over: the next output begins another, and what comes between is no gap."""
+        self.last_output_at = None
+
     @property
     def queue_ms(self) -> float | None:
         """From the request's arrival to the engine's slot."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from streaming.journal import Closing, Journal, Tail
@@ -9,6 +10,7 @@ from streaming.metrics.gaps import GAPS
 from streaming.pool import Pool
 from streaming.protocol import end_state
 from streaming.protocol.end_state import End, decide
+from streaming.protocol.events import Event
 from streaming.store.responses import Ending
 
 from .abort import OnDisowned, OnUnproven
@@ -18,13 +20,16 @@ from .figures import Figures
 from .job import Job, Limits
 from .judging import judged
 from .readership import ABANDONED, FollowersOf, Readership
+from .rounds import Rounds, Tools
 from .watch import Watch
 
 logger = logging.getLogger(__name__)
 
 
 class Relay:
-    """Produces one response. ``open_stream(yields_ids)`` gives the pure state, rebuilt when it carries on.
+    """Produces one response. ``open_stream(yields_ids)`` gives the pure state, rebuilt from ``log`` when it carries on.
+
+    ``tools`` run the calls of the answer; without them its first call ends it.
 
     Whatever wants to end it early calls ``interrupt``; the first end wins. ``run`` returns when the end is
     stored, or when the response was released or taken over by another owner.
@@ -40,6 +45,8 @@ class Relay:
         limits: Limits,
         open_stream: OpenStream,
         carry_on: CarryOn,
+        tools: Tools | None = None,
+        log: Sequence[Event] = (),
         followers_of: FollowersOf | None = None,
         on_unproven: OnUnproven | None = None,
         on_disowned: OnDisowned | None = None,
@@ -60,6 +67,7 @@ class Relay:
             journal=journal,
             pool=pool,
             limits=limits,
+            rounds=Rounds(tools, journal, tail, log),
             open_stream=open_stream,
             carry_on=carry_on,
             on_output=self._taken,
@@ -116,7 +124,6 @@ class Relay:
 
     def wake(self) -> None:
         """The tail changed: stop working where nothing can be stored any more."""
-        self.asking.woken.set()
         if self.tail.fenced and not self.asking.fate.given_up:
             logger.warning("%s is no longer ours", self.job.response_id)
             self.give_up()

@@ -12,10 +12,13 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from streaming.models import Response
+from streaming.protocol.rounds import Round
 
 #: How a count was come by: said by the engine, what arrived of more that may have been made, guessed from the text.
 EXACT, AT_LEAST, ESTIMATED = "exact", "at_least", "estimated"
 RELAY_LOST = "relay_lost"
+#: How an attempt ended that ended a round with calls.
+CALLED = "tool_calls"
 
 #: What an attempt says; None where it is not known.
 _FIELDS = (
@@ -70,12 +73,17 @@ def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: f
             one |= {"abort_proven": True, "abort_proven_ms": proven_ms}
 
 
-def with_lost(response: Response, logged_tokens: int) -> list[dict[str, Any]]:
-    """The attempts of a row whose owner is gone: the one that ran is known by the row's engine and by the log."""
+def with_lost(response: Response, logged_tokens: int, rounds: Sequence[Round]) -> list[dict[str, Any]]:
+    """The attempts of a row whose owner is gone: the one that ran is known by the row's engine and by the log.
+
+    None ran while calls of the last of the ``rounds`` waited for their results, and it is known what had ended it.
+    """
     known: list[dict[str, Any]] = list(response.attempts)
     nth = 1 + sum(epoch_of(one["request_id"]) == response.epoch for one in known)
     made = max(0, logged_tokens - generated(known))
-    if response.engine_id is None and not made:
+    called = sum(one["ended"] == CALLED for one in known)
+    is_between = called == len(rounds) and bool(rounds[-1].waiting)
+    if not made and (response.engine_id is None or is_between):
         return known
     lost = attempt(
         engine_id=response.engine_id,

@@ -9,6 +9,7 @@ from django.utils import timezone
 from streaming.models import Response, ResponseEvent, WebProcess
 from streaming.protocol.end_state import OWNER_LOST, End, decide
 from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
+from streaming.protocol.rounds import rounds_of
 
 from . import attempts, log, presence
 from .responses import Ending, end
@@ -99,7 +100,8 @@ def _take(response: Response, new_owner: str | None) -> bool:
     )
     if (row := unended.select_for_update(of=("self",)).select_related("engine").first()) is None:
         return False
-    response.attempts = attempts.with_lost(row, logged_tokens(response.id))
+    rounds = rounds_of(log.read(row.id)) if row.request.get("options", {}).get("run_tools") else ()
+    response.attempts = attempts.with_lost(row, logged_tokens(row.id), rounds)
     return bool(unended.update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts))
 
 
