@@ -134,7 +134,7 @@ def _asked(response: Response, job: Job) -> Ask:
         dialect=response.dialect,
         stream=response.stream,
         model=response.model,
-        messages=history.thread(response.conversation_id, response.message.parent_id),
+        messages=history.thread(response.conversation_id, response.message.parent_id, with_results=True),
         policy=job.policy,
         conversation_id=response.conversation_id,
         tools=job.tools,

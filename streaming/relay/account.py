@@ -14,7 +14,6 @@ from streaming.store import attempts
 from streaming.store.attempts import AT_LEAST, ESTIMATED, EXACT
 
 from .figures import milliseconds
-from .read import Read
 
 
 @dataclass(slots=True)
@@ -79,13 +78,10 @@ class Account:
         """What those that are over made."""
         return attempts.generated(self._over)
 
-    def read_in(self, rounds: int) -> Read:
-        """What was read for so many rounds that are over, by the attempts that ended them."""
+    def read_in(self, rounds: int) -> list[tuple[int, int | None]]:
+        """Prompt and cached tokens of so many rounds that are over, by the attempts that ended them."""
         ended = [one for one in self._over if one["ended"] == attempts.CALLED][:rounds]
-        read = Read()
-        for one in ended:
-            read = read.and_then(Read(one["prompt_tokens"] or 0, one["cached_tokens"]))
-        return read
+        return [(one["prompt_tokens"] or 0, one["cached_tokens"]) for one in ended]
 
     @property
     def is_exact(self) -> bool:

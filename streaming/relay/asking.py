@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from django.db import DatabaseError
 
@@ -23,8 +22,8 @@ from .fate import Fate, Moved
 from .figures import Figures
 from .job import Job, Limits, Outset
 from .pump import Pump
-from .read import Read, read_of
 from .rounds import Rounds
+from .tally import Tally
 from .watch import Phases, Watch
 
 logger = logging.getLogger(__name__)
@@ -57,8 +56,8 @@ class Asking:
         on_unproven: OnUnproven | None,
     ):
         self.fate = Fate()
-        self.stream: ResponseStream | None = None
         self.account = Account(job.earlier_attempts)
+        self.tally = Tally(self.account, rounds.over, job.prompt_tokens)
         self._job = job
         self._tail = tail
         self._figures = figures
@@ -80,10 +79,6 @@ class Asking:
         )
         self._rounds = rounds
         self._attempts = Attempts(job, pool, rounds.is_begun)
-        self._lost_tokens = 0
-        #: In the rounds that are over; and the prompt of the one that runs.
-        self._read = self.account.read_in(rounds.over)
-        self._prompt_tokens: int | None = job.prompt_tokens
         self._lease: Lease | None = None
         self._task: asyncio.Task[End] | None = None
 
@@ -117,7 +112,7 @@ class Asking:
 
     def leave(self, engine_id: int) -> bool:
         """Go on at another engine, where one can, for this one is being drained. Whether it is left."""
-        attempt, stream = self.account.current, self.stream
+        attempt, stream = self.account.current, self.tally.stream
         if attempt is None or attempt.lease.row.pk != engine_id or stream is None or stream.finished:
             return False
         if self.is_over or self.is_cut:
@@ -136,29 +131,6 @@ class Asking:
             return False
         self._move("engine_hung", otherwise)
         return True
-
-    @property
-    def generated_tokens(self) -> int:
-        """All that engines made so far."""
-        return self._lost_tokens + (self.stream.generated_tokens if self.stream else 0)
-
-    def counts(self, stream: ResponseStream, sent_tokens: int) -> dict[str, Any]:
-        """The tokens by what became of them, for the end."""
-        read = self._read_with(stream)
-        return {
-            "prompt_tokens": read.prompt_tokens,
-            "cached_tokens": read.cached_tokens,
-            "generated_tokens": max(self.generated_tokens, sent_tokens),
-            "completion_tokens": stream.completion_tokens,
-            "sent_tokens": sent_tokens,
-        }
-
-    def _read_with(self, stream: ResponseStream) -> Read:
-        """In all rounds, the one of the stream among them unless it has been counted."""
-        if self._prompt_tokens is None:
-            return self._read
-        renders_prompt = self._lease is not None and self._lease.engine.renders_prompt
-        return self._read.and_then(read_of(stream.usage, self._prompt_tokens, renders_prompt))
 
     def _move(self, reason: str, otherwise: End) -> None:
         self.fate.moved = Moved(reason, otherwise)
@@ -185,18 +157,19 @@ class Asking:
         await rounds.answer_left()
         while not rounds.are_spent:
             end = await self._ask_engines()
-            assert self.stream
-            calls = rounds.calls_of(end.finish_reason, self.stream)
+            stream = self.tally.stream
+            assert stream
+            calls = rounds.calls_of(end.finish_reason, stream)
             if not calls:
                 return end
-            self._round_is_over(self.stream)
-            await rounds.answer(self.stream, calls)
+            self._round_is_over(stream)
+            await rounds.answer(stream, calls)
         return decide(None, end_state.FINISHED, "tool_calls")
 
     def _round_is_over(self, stream: ResponseStream) -> None:
         self._phases.wait_for(None)
         self._figures.pause()
-        self._read, self._prompt_tokens = self._read_with(stream), None
+        self.tally.round_is_over(stream)
         self._attempts.next_round()
         assert self._lease
         # So that whoever takes over from here knows that the engine has ended it.
@@ -242,16 +215,10 @@ class Asking:
         self._journal.note_started(Started(lease.row.pk, queue_ms, attempts, self._job.response_id, self._job.epoch))
 
     async def _produce(self, lease: Lease) -> End:
-        by_ids = lease.engine.yields_ids
-        if self._attempts.resume:
-            made = max(self.generated_tokens, self.account.generated_tokens)
-            outset = await self._carry_on(by_ids)
-            self._lost_tokens = max(0, made - outset.stream.generated_tokens)
-        else:
-            outset = self._job.outset(self._open_stream(by_ids))
-        stream = self.stream = outset.stream
-        self._prompt_tokens = outset.prompt_tokens
+        by_ids, resumes = lease.engine.yields_ids, self._attempts.resume
+        outset = await self._carry_on(by_ids) if resumes else self._job.outset(self._open_stream(by_ids))
+        stream = self.tally.begin(outset, lease.engine.renders_prompt, resumes)
         if not stream.finished:
             request = self._job.request(outset, self._attempts.number)
-            await self._pump.run(stream, lease, request, self._lost_tokens)
+            await self._pump.run(stream, lease, request, self.tally.lost_tokens)
         return decide(None, end_state.FINISHED, stream.finish_reason or "")

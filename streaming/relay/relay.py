@@ -133,19 +133,20 @@ class Relay:
     @property
     def generated_tokens(self) -> int:
         """All that engines made so far."""
-        return self.asking.generated_tokens
+        return self.asking.tally.generated_tokens
 
     async def _finish(self, end: End) -> None:
         if self.figures.stop_at is not None and self.figures.proven_at is None:
             self.figures.abort_proven, self.figures.proven_at = True, asyncio.get_running_loop().time()
         # Where no engine was asked, what an earlier owner stored is the answer all the same.
-        stream = self.asking.stream = self.asking.stream or self._open_stream(False)
+        tally = self.asking.tally
+        stream = tally.stream = tally.stream or self._open_stream(False)
         self._journal.append(self.tail, stream.flush(natural=end.end_state == end_state.COMPLETED))
         output_error = await judged(end, self.job, stream.output_text)
 
         def end_with(tail: Tail, sent_tokens: int) -> tuple[dict[str, Any], Ending]:
             tail.noted_tokens = min(tail.delivered_tokens, sent_tokens)
-            counts = self.asking.counts(stream, sent_tokens)
+            counts = tally.counts(stream, sent_tokens)
             return ending(end, stream, tail, self.figures, counts, output_error, self.asking.account)
 
         leftover_ids, leftover_count = stream.leftover

@@ -82,7 +82,7 @@ def with_lost(response: Response, logged_tokens: int, rounds: Sequence[Round]) -
     nth = 1 + sum(epoch_of(one["request_id"]) == response.epoch for one in known)
     made = max(0, logged_tokens - generated(known))
     called = sum(one["ended"] == CALLED for one in known)
-    is_between = called == len(rounds) and bool(rounds[-1].waiting)
+    is_between = bool(rounds) and called == len(rounds) and bool(rounds[-1].waiting)
     if not made and (response.engine_id is None or is_between):
         return known
     lost = attempt(
