@@ -13,6 +13,7 @@ from streaming.store import batches, threads
 from .auth import caller
 from .chat_schema import Metadata
 from .errors import ApiError
+from .file_lifetime import ExpiresAfter
 from .lists import checked_after, listed
 from .schemas import StrictBody
 
@@ -29,13 +30,15 @@ class BatchRequest(StrictBody):
     endpoint: Literal["/v1/chat/completions", "/v1/responses", "/v1/messages"]
     completion_window: Literal["24h"]
     metadata: Metadata | None = None
+    output_expires_after: ExpiresAfter | None = None
 
 
 @router.post("/batches", response=dict[str, Any])
 async def create(request: HttpRequest, body: BatchRequest) -> dict[str, Any]:
     """Have the requests of a file answered, within a day, by the rights of the key that asks."""
     asker = caller(request)
-    new = batches.NewBatch(asker.user.pk, asker.api_key_id, body.endpoint, body.input_file_id, body.metadata)
+    ttl_s = body.output_expires_after.seconds if body.output_expires_after else None
+    new = batches.NewBatch(asker.user.pk, asker.api_key_id, body.endpoint, body.input_file_id, body.metadata, ttl_s)
     try:
         return shown(await threads.write(batches.create, new, settings.BATCHES_PER_USER))
     except StoredFile.DoesNotExist:

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
-from django.utils import timezone
 
-from streaming.store.files import PIECE_BYTES
+from streaming.store.files import PIECE_BYTES, shortest
 
 from .errors import ApiError
+from .file_lifetime import LEAST_S, MOST_S
 
 FORM = "multipart/form-data"
 ANCHOR, SECONDS = "expires_after[anchor]", "expires_after[seconds]"
 FIELDS = ("purpose", ANCHOR, SECONDS)
-LEAST_S, MOST_S = 3600, 2_592_000
 NAME_CHARS = 255
 
 
@@ -27,7 +26,7 @@ class Upload:
 
     filename: str
     size_bytes: int
-    expires_at: datetime | None
+    keep: timedelta | None
     file: "UploadedFile[bytes]"
 
     def pieces(self) -> Iterator[bytes]:
@@ -45,7 +44,7 @@ def read(request: HttpRequest) -> Upload:
         raise _wrong("purpose", f"only batch (got {_seen(fields.get('purpose'))})")
     _check_size(file)
     name = "".join(letter for letter in file.name or "" if letter.isprintable())[:NAME_CHARS] or "batch.jsonl"
-    return Upload(name, file.size or 0, _expires_at(fields), file)
+    return Upload(name, file.size or 0, _keep(fields), file)
 
 
 def _fields(request: HttpRequest) -> dict[str, str]:
@@ -83,15 +82,12 @@ def _check_size(file: "UploadedFile[bytes]") -> None:
         raise _wrong("file", f"at most {settings.BATCH_FILE_LINES} lines (got {lines})")
 
 
-def _expires_at(fields: dict[str, str]) -> datetime | None:
-    """The earlier of what was asked for and FILE_TTL_DAYS."""
-    asked_s = _asked_s(fields)
-    kept_s = settings.FILE_TTL_DAYS * 86_400 or None
-    least_s = min((seconds for seconds in (asked_s, kept_s) if seconds is not None), default=None)
-    return None if least_s is None else timezone.now() + timedelta(seconds=least_s)
+def _keep(fields: dict[str, str]) -> timedelta | None:
+    days = settings.FILE_TTL_DAYS
+    return shortest(timedelta(days=days) if days else None, _asked(fields))
 
 
-def _asked_s(fields: dict[str, str]) -> int | None:
+def _asked(fields: dict[str, str]) -> timedelta | None:
     if ANCHOR not in fields and SECONDS not in fields:
         return None
     if fields.get(ANCHOR) != "created_at":
@@ -99,7 +95,7 @@ def _asked_s(fields: dict[str, str]) -> int | None:
     text = fields.get(SECONDS, "")
     if not (text.isascii() and text.isdigit() and len(text) < 10 and LEAST_S <= int(text) <= MOST_S):
         raise _wrong(SECONDS, f"a number from {LEAST_S} to {MOST_S} (got {_seen(text)})")
-    return int(text)
+    return timedelta(seconds=int(text))
 
 
 def _seen(value: Any) -> str:

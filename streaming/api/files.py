@@ -14,6 +14,7 @@ from streaming.store import batches, files, threads
 from . import file_form
 from .auth import caller
 from .errors import ApiError
+from .file_lifetime import LEAST_S, MOST_S
 from .lists import checked_after, listed
 
 LIST_MAX = 1000
@@ -28,6 +29,8 @@ UPLOAD = {
                     "properties": {
                         "purpose": {"const": "batch"},
                         "file": {"type": "string", "format": "binary"},
+                        file_form.ANCHOR: {"const": "created_at"},
+                        file_form.SECONDS: {"type": "integer", "minimum": LEAST_S, "maximum": MOST_S},
                     },
                 }
             }
@@ -42,7 +45,7 @@ router = Router()
 async def upload(request: HttpRequest) -> dict[str, Any]:
     """Keep a JSONL file for a batch."""
     form = await sync_to_async(file_form.read, thread_sensitive=True)(request)
-    new = files.NewFile(caller(request).user.pk, form.filename, form.size_bytes, form.expires_at)
+    new = files.NewFile(caller(request).user.pk, form.filename, form.size_bytes, form.keep)
     try:
         file = await threads.write(files.store, new, form.pieces(), settings.FILES_BYTES_PER_USER)
     except files.NoRoom as full:

@@ -37,7 +37,7 @@ BODIES: dict[tuple[str, str], tuple[dict[str, Any] | None, dict[str, Any] | None
     ("delete", "/v1/files/{file_id}"): (None, {"id": FILE_ID, "object": "file", "deleted": True}),
     ("post", "/v1/batches"): (
         {"input_file_id": FILE_ID, "endpoint": "/v1/chat/completions", "completion_window": "24h",
-         "metadata": {"night": "monday"}},
+         "metadata": {"night": "monday"}, "output_expires_after": {"anchor": "created_at", "seconds": 86_400}},
         _BATCH,
     ),
     ("get", "/v1/batches"): (None, {

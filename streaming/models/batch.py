@@ -43,6 +43,9 @@ class Batch(models.Model):
     total = models.PositiveIntegerField(default=0)
     completed = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
+    output_ttl_s = models.PositiveIntegerField(
+        null=True, blank=True, help_text="s after which what it writes goes, where the site keeps files no shorter"
+    )
     no_store = models.BooleanField(default=False, help_text="a line says so: its files go soon after its end")
 
     created_at = models.DateTimeField(default=timezone.now)

@@ -39,13 +39,14 @@ class LostLease(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """What a batch is made with, checked for form."""
+    """What a batch is made with, checked for form. ``output_ttl_s`` is None where the site's limits are enough."""
 
     user_id: int
     api_key_id: int | None
     endpoint: str
     input_file_id: str
     metadata: Mapping[str, str] | None
+    output_ttl_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ def create(new: NewBatch, unfinished_max: int) -> Batch:
             endpoint=new.endpoint,
             input_file_id=new.input_file_id,
             metadata=new.metadata,
+            output_ttl_s=new.output_ttl_s,
             created_at=now,
             expires_at=now + WINDOW,
         )
@@ -217,7 +219,6 @@ def finalize(batch: Batch) -> bool:
 def finish(batch: Batch, status: Batch.Status, keep: Keep, errors: Iterable[Mapping[str, Any]] = ()) -> None:
     """Its end: files that have a line are whole, others go. Raises LostLease."""
     now = timezone.now()
-    files_expire_at = now + keep.written if keep.written else None
     with transaction.atomic():
         _change(
             batch,
@@ -225,20 +226,21 @@ def finish(batch: Batch, status: Batch.Status, keep: Keep, errors: Iterable[Mapp
             **{f"{status.value}_at": now},
             errors=list(errors),
             finalizing_at=batch.finalizing_at or (now if batch.in_progress_at else None),
-            output_file_id=_close(batch.output_file_id, files_expire_at),
-            error_file_id=_close(batch.error_file_id, files_expire_at),
+            output_file_id=_close(batch.output_file_id, now, keep.written),
+            error_file_id=_close(batch.error_file_id, now, keep.written),
         )
         if keep.read is not None:
             StoredFile.objects.filter(id=batch.input_file_id).update(expires_at=now + keep.read)
 
 
-def _close(file_id: str, expires_at: datetime | None) -> str:
+def _close(file_id: str, now: datetime, keep: timedelta | None) -> str:
     size = FilePiece.objects.filter(file_id=file_id).aggregate(size=Sum(Length("data")))["size"]
     file = StoredFile.objects.filter(id=file_id)
     if size is None:
         file.delete()
         return ""
-    file.update(size_bytes=size, is_whole=True, expires_at=expires_at)
+    # It is made now, for whoever asked that it goes so long after its making.
+    file.update(size_bytes=size, is_whole=True, created_at=now, expires_at=now + keep if keep is not None else None)
     return file_id
 
 

@@ -35,12 +35,17 @@ class NoRoom(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """What a file is made with. ``size_bytes`` is what its pieces will have together."""
+    """What a file is made with. ``size_bytes`` is what its pieces will have together; None is kept for ever."""
 
     user_id: int
     filename: str
     size_bytes: int
-    expires_at: datetime | None
+    keep: timedelta | None
+
+
+def shortest(*periods: timedelta | None) -> timedelta | None:
+    """The shortest of several periods, where None is for ever."""
+    return min((period for period in periods if period is not None), default=None)
 
 
 def store(new: NewFile, pieces: Iterable[bytes], user_bytes_max: int) -> StoredFile:
@@ -69,12 +74,14 @@ def _reserve(new: NewFile, user_bytes_max: int) -> StoredFile:
                 f"file: your files may have {user_bytes_max} bytes together, each counted as {LEAST_BYTES} or more;"
                 f" they have {stored}, this one {new.size_bytes}"
             )
+        now = timezone.now()
         return StoredFile.objects.create(
             user_id=new.user_id,
             purpose=StoredFile.Purpose.BATCH,
             filename=new.filename,
             size_bytes=new.size_bytes,
-            expires_at=new.expires_at,
+            created_at=now,
+            expires_at=now + new.keep if new.keep is not None else None,
         )
 
 

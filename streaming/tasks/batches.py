@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from streaming.models import Batch
 from streaming.protocol.batch_lines import check, unanswered
-from streaming.store import batches
+from streaming.store import batches, files
 from streaming.store.batches import Keep, LostLease, Result
 
 from . import batch_kept
@@ -134,8 +134,9 @@ def _unanswered(batch: Batch, some: Iterable[Numbered], code: str, message: str)
 
 
 def _keep(batch: Batch) -> Keep:
+    asked = None if batch.output_ttl_s is None else timedelta(seconds=batch.output_ttl_s)
     if batch.no_store:
         kept, unread = timedelta(seconds=settings.NO_STORE_FILE_S), timedelta(seconds=settings.NO_STORE_KEEP_S)
-        return Keep(kept, unread)
+        return Keep(files.shortest(kept, asked), unread)
     days = settings.FILE_TTL_DAYS
-    return Keep(timedelta(days=days) if days else None, None)
+    return Keep(files.shortest(timedelta(days=days) if days else None, asked), None)

@@ -91,6 +91,12 @@ def test_a_batch_is_made_of_a_file_with_the_key_that_asked(api1, u1, key):
         ("metadata", {str(n): "x" for n in range(17)}, "metadata: "),
         ("api_base", "http://127.0.0.1", "api_base: unknown field"),
         ("input_file_id", 7, "input_file_id: "),
+        ("output_expires_after", {"anchor": "created_at", "seconds": 3599}, "output_expires_after.seconds: "),
+        ("output_expires_after", {"anchor": "created_at", "seconds": 2_592_001}, "output_expires_after.seconds: "),
+        ("output_expires_after", {"anchor": "created_at", "seconds": "3600"}, "output_expires_after.seconds: "),
+        ("output_expires_after", {"anchor": "completed_at", "seconds": 3600}, "output_expires_after.anchor: "),
+        ("output_expires_after", {"seconds": 3600}, "output_expires_after.anchor: "),
+        ("output_expires_after", 3600, "output_expires_after: "),
     ],
 )
 def test_a_body_that_is_wrong_is_told_its_field(api1, u1, field, value, said):
@@ -212,6 +218,36 @@ def test_an_end_makes_files_of_what_was_written_and_none_of_what_was_not(u1, api
     file = api1.get(f"/v1/files/{shown['output_file_id']}").json()
     assert (file["bytes"], file["expires_at"] - shown["completed_at"]) == (14, 86_400)
     assert StoredFile.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "ttl_days", "no_store", "kept_s"),
+    [
+        (3600, 30, False, 3600),
+        (2_592_000, 30, False, 2_592_000),
+        (2_592_000, 1, False, 86_400),
+        (3600, 0, False, 3600),
+        (None, 0, False, None),
+        (3600, 30, True, 3600),
+        (2_592_000, 0, True, 86_400),
+    ],
+)
+def test_what_a_batch_wrote_goes_so_long_after_its_making_as_was_asked_and_never_later_than_the_site_says(
+    u1, api1, key, settings, asked_s, ttl_days, no_store, kept_s
+):
+    settings.FILE_TTL_DAYS = ttl_days
+    policy = {"output_expires_after": {"anchor": "created_at", "seconds": asked_s}} if asked_s else {}
+    made = ask(api1, input_file_id=file_of(u1, line("1") + line("2", body={"model": "m"})).id, **policy).json()
+    batch = batches.begin(taken(), 2, no_store=no_store)
+    StoredFile.objects.filter(purpose="batch_output").update(created_at=timezone.now() - timedelta(hours=5))
+    batches.write(batch, [Result(1, b"one\n", is_error=False), Result(2, b"two\n", is_error=True)])
+    batches.release(batch, timezone.now())
+    task.work_batches()
+    shown = api1.get(f"/v1/batches/{made['id']}").json()
+    for name in ("output_file_id", "error_file_id"):
+        file = api1.get(f"/v1/files/{shown[name]}").json()
+        assert file["created_at"] == shown["completed_at"]
+        assert file["expires_at"] == (file["created_at"] + kept_s if kept_s else None)
 
 
 def test_a_cancel_before_any_work_ends_it_and_one_after_the_end_changes_nothing(u1, api1):

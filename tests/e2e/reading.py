@@ -93,6 +93,11 @@ def script(**fields) -> str:
     return json.dumps({"script": fields})
 
 
+def says(*texts: str, **fields) -> str:
+    """A question that the scripted engine answers with these pieces of text."""
+    return script(outputs=[{"text": text} for text in texts], **fields)
+
+
 def eventually(true, timeout_s: float = 10, pause_s: float = 0.02):
     """Wait for something outside this process that gives no event; returns its value."""
     deadline = time.monotonic() + timeout_s

@@ -22,8 +22,8 @@ AT_THE_SITE = ("tests/e2e/", "tests/sdk/", "tests/browser/")
 ELSEWHERE = tuple(
     f"tests/e2e/test_{name}.py"
     for name in (
-        "a_full_disk", "behind_nginx", "costs", "other_servers", "probing_hops", "the_live_page", "the_socket",
-        "processes_that_come_and_go", "what_nginx_lets_through",
+        "a_full_disk", "batches_that_wait", "behind_nginx", "costs", "other_servers", "probing_hops", "the_live_page",
+        "the_socket", "processes_that_come_and_go", "what_nginx_lets_through",
     )
 )  # fmt: skip
 ALONE = ("tests/bench/",)

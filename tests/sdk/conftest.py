@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.reading import eventually, script
+from tests.e2e.reading import eventually, says, script
 from tests.e2e.site import Site
 
 HERE = Path(__file__).parent
@@ -27,11 +27,6 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-
-
-def says(*texts: str, **fields) -> str:
-    """A question that the scripted engine answers with these pieces of text."""
-    return script(outputs=[{"text": text} for text in texts], **fields)
 
 
 HELLO = says("Hel", "lo ", "☕")

@@ -3,7 +3,6 @@
 The engine is scripted. Every line's answer says which line it is of, so that nothing can be answered by another's.
 """
 
-import contextlib
 import io
 import json
 import os
@@ -16,138 +15,62 @@ from collections import Counter
 import openai
 import pytest
 
-from tests.child import ROOT, Child
-from tests.cluster.valkey import Valkey
-from tests.e2e.reading import eventually
-from tests.e2e.site import Site
-from tests.sdk.conftest import Place, run_node, says
+from tests.child import ROOT
+from tests.e2e.batches import WAIT_S, content, line, start, texts, until
+from tests.e2e.night import prepared, working
+from tests.e2e.reading import eventually, says
+from tests.sdk.conftest import Place, run_node
 from tests.sdk.test_the_api_page import snippets
 
 judge = pytest.mark.judge
-WAIT_S = 120
 LINES_AT_ONCE = 4
 
 
-class Night:
-    """The site, its worker and its beat, and two keys of one user."""
-
-    def __init__(self, site: Site, key: str, limited: str):
-        self.site = site
-        self.key = key
-        #: A key with a quota.
-        self.limited = limited
-        self.worker = self._celery("worker", "--concurrency", "2")
-        self.beat = self._celery("beat", "--schedule", str(site.data_dir / "beat"), "--pidfile=")
-        self.worker.line_with("ready.")
-
-    def _celery(self, *args: str) -> Child:
-        command = [sys.executable, "-m", "celery", "-A", "chatsite", *args, "--loglevel", "INFO"]
-        return Child(command, self.site.env, self.site.data_dir / "tasks.log")
-
-    def kill_worker(self) -> None:
-        """kill -9: the parent and its pool."""
-        _kill(self.worker)
-
-    def start_worker(self) -> None:
-        self.worker = self._celery("worker", "--concurrency", "2")
-        self.worker.line_with("ready.")
-
-    def client(self, key: str | None = None) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.site.url}/v1", api_key=key or self.key, max_retries=0)
-
-    @property
-    def place(self) -> Place:
-        return Place(self.site, self.key)
-
-    def run(self, *command: str, cwd, **options) -> subprocess.Popen:
-        """A program of a caller's."""
-        env = os.environ | {"URL": self.place.url, "KEY": self.key, "MODEL": "scripted", "PYTHONPATH": str(ROOT)}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, env=env, cwd=cwd, **pipes, **options)
-
-    def rows(self, batch_id: str) -> list[tuple]:
-        """Key, end state and end reason of every response of the batch."""
-        asked = "SELECT idempotency_key, end_state, end_reason FROM streaming_response WHERE idempotency_key LIKE ?"
-        return self.site.rows(asked, f"{batch_id}.%")
-
-    def stop(self) -> None:
-        for child in (self.beat, self.worker):
-            _kill(child)
-
-
-def _kill(child: Child) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.popen.pid, signal.SIGKILL)
-    child.popen.wait(10)
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """The site before it starts, one key of nora's, and another of hers that has a quota."""
+    folder = tmp_path_factory.mktemp("night")
+    with prepared(folder, BATCH_LINES_AT_ONCE=str(LINES_AT_ONCE), NO_STORE_KEEP_S="1") as site:
+        site.scripted("other")
+        limited, key = (site.manage("create_api_key", "nora") for _ in range(2))
+        quota = "api_key=ApiKey.objects.earliest('pk'), models_allowed=['scripted'], max_output_tokens=100"
+        made = f"from streaming.models import ApiKey, Quota; Quota.objects.create({quota})"
+        site.manage("shell", "-v", "0", "-c", made)
+        yield site, key, limited
 
 
 @pytest.fixture(scope="module")
-def night(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("night")
-    (folder / "valkey").mkdir(mode=0o700)
-    (folder / "site").mkdir()
-    valkey = Valkey(folder / "valkey")
-    valkey.start()
-    site = Site(
-        folder / "site", folder, VALKEY_URL=valkey.url, BATCH_LINES_AT_ONCE=str(LINES_AT_ONCE), NO_STORE_KEEP_S="1"
-    )
-    site.migrate()
-    site.scripted()
-    site.scripted("other")
-    limited, key = (site.manage("create_api_key", "nora") for _ in range(2))
-    quota = "api_key=ApiKey.objects.earliest('pk'), models_allowed=['scripted'], max_output_tokens=100"
-    made = f"from streaming.models import ApiKey, Quota; Quota.objects.create({quota})"
-    site.manage("shell", "-v", "0", "-c", made)
-    site.start()
-    site.env["SITE_URL"] = site.url
-    running = Night(site, key, limited)
-    yield running
-    running.stop()
-    site.stop()
-    valkey.kill()
+def night(keys):
+    with working(keys[0]) as night:
+        yield night
+
+
+@pytest.fixture(scope="module")
+def place(night, keys):
+    return Place(night.site, keys[1])
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    """Starts a program of a caller's."""
+
+    def run(*command, cwd):
+        env = os.environ | {"URL": place.url, "KEY": place.key, "MODEL": "scripted", "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return run
 
 
 @pytest.fixture
-def client(night):
-    with night.client() as client:
+def client(night, keys):
+    with night.client(keys[1]) as client:
         yield client
 
 
-def line(number, text=None, url="/v1/chat/completions", **body):
-    asked = text or says(f"answer {number}")
-    said = {"input": asked} if url == "/v1/responses" else {"messages": [{"role": "user", "content": asked}]}
-    more = {"max_tokens": 100} if url == "/v1/messages" else {}
-    whole = {"model": "scripted", **said, **more, **body}
-    return {"custom_id": f"line {number}", "method": "POST", "url": url, "body": whole}
-
-
-def start(client, lines, endpoint="/v1/chat/completions", **fields):
-    data = "\n".join(map(json.dumps, lines)).encode()
-    file = client.files.create(file=("night.jsonl", io.BytesIO(data)), purpose="batch")
-    return client.batches.create(input_file_id=file.id, endpoint=endpoint, completion_window="24h", **fields)
-
-
-def until(client, batch, *statuses, timeout_s=WAIT_S):
-    return eventually(lambda: (b := client.batches.retrieve(batch.id)).status in statuses and b, timeout_s, 0.1)
-
-
-def content(client, file_id):
-    return [json.loads(text) for text in client.files.content(file_id).text.splitlines()] if file_id else []
-
-
-def texts(lines):
-    found = {}
-    for one in lines:
-        assert one["custom_id"] not in found
-        assert (one["response"]["status_code"], one["error"]) == (200, None)
-        found[one["custom_id"]] = one["response"]["body"]["choices"][0]["message"]["content"]
-    return found
-
-
 @judge("openai-python", "batch")
-def test_every_line_is_answered_in_a_file(client, night):
+def test_every_line_is_answered_in_a_file(client, night, keys):
     refused = [line("404", model="nope"), line("403", model="other"), line("400", max_tokens=101)]
-    with night.client(night.limited) as limited:
+    with night.client(keys[2]) as limited:
         batch = start(limited, [*(line(n) for n in range(12)), *refused], metadata={"night": "monday"})
     assert (batch.status, batch.metadata, batch.output_file_id) == ("validating", {"night": "monday"}, None)
     done = until(client, batch, "completed")
@@ -177,6 +100,26 @@ def test_the_other_dialects_have_batches_too(client, endpoint):
     assert "answer 1" in json.dumps(said["response"]["body"])
 
 
+def test_files_and_what_a_batch_writes_go_when_the_caller_says(client, night):
+    hour, week = ({"anchor": "created_at", "seconds": seconds} for seconds in (3600, 604_800))
+    data = io.BytesIO(json.dumps(line(1)).encode())
+    sent = client.files.create(file=("in.jsonl", data), purpose="batch", expires_after=week)
+    assert sent.expires_at - sent.created_at == 604_800
+    batch = client.batches.create(
+        input_file_id=sent.id,
+        endpoint="/v1/chat/completions",
+        completion_window="24h",
+        output_expires_after=hour,
+    )
+    written = client.files.retrieve(until(client, batch, "completed").output_file_id)
+    assert written.expires_at - written.created_at == 3600
+    night.site.write("UPDATE streaming_storedfile SET expires_at = created_at WHERE id = ?", written.id)
+    with pytest.raises(openai.NotFoundError):
+        client.files.content(written.id)
+    with pytest.raises(openai.BadRequestError, match="3600"):
+        start(client, [line(1)], output_expires_after=hour | {"seconds": 60})
+
+
 def test_what_is_wrong_with_lines_is_told_by_their_numbers(client, night):
     data = [json.dumps(line(1)), "{", json.dumps(line(1)), "", json.dumps({**line(2), "url": "/v1/responses"})]
     file = client.files.create(file=("bad.jsonl", "\r\n".join(data).encode()), purpose="batch")
@@ -188,11 +131,13 @@ def test_what_is_wrong_with_lines_is_told_by_their_numbers(client, night):
     assert (failed.output_file_id, failed.error_file_id, night.rows(batch.id)) == (None, None, [])
 
 
-def test_a_worker_and_a_web_process_that_are_killed_amid_a_batch_cost_no_line_and_none_is_asked_twice(client, night):
+def test_a_worker_and_a_web_process_that_are_killed_amid_a_batch_cost_no_line_and_none_is_asked_twice(
+    client, night, place
+):
     """The model has its script of its own: of a question nothing is kept that could be carried on."""
     count, words = 40, [f"w{n} " for n in range(10)]
     model = night.site.add_model(
-        night.key, "survivor", script={"outputs": [{"text": w} for w in words], "delay_s": 0.05}
+        place.key, "survivor", script={"outputs": [{"text": w} for w in words], "delay_s": 0.05}
     )
     batch = start(client, [line(n, "Tell me words.", model=model) for n in range(count)])
     answered = lambda: client.batches.retrieve(batch.id).request_counts.completed  # noqa: E731
@@ -334,8 +279,8 @@ def test_a_batch_that_is_not_to_be_stored_leaves_its_answers_only(client, night)
 
 
 @pytest.fixture(scope="module")
-def seen(night, node_packages):
-    return run_node("batches.mjs", night.place)
+def seen(place, node_packages):
+    return run_node("batches.mjs", place)
 
 
 @judge("openai-node", "batch")
@@ -359,25 +304,25 @@ def ended(program, timeout_s=WAIT_S):
     return program.returncode, out, err
 
 
-def test_the_snippets_of_the_page_run(night, tmp_path):
+def test_the_snippets_of_the_page_run(run, tmp_path):
     (python,), (curl,) = snippets("python", of_batches=True), snippets("sh", of_batches=True)
-    code, out, err = ended(night.run(sys.executable, "-c", python, cwd=tmp_path))
+    code, out, err = ended(run(sys.executable, "-c", python, cwd=tmp_path))
     assert (code, [line.split()[0] for line in out.splitlines() if line]) == (0, ["rivers", "lakes"]), err
     (tmp_path / "questions.jsonl").write_text(json.dumps(line(1)))
-    code, out, err = ended(night.run("sh", "-ec", curl, cwd=tmp_path))
+    code, out, err = ended(run("sh", "-ec", curl, cwd=tmp_path))
     assert (code, json.loads(out)["status"]) == (0, "validating"), err
 
 
-def test_the_example_writes_the_answers_and_cancels_on_ctrl_c(night, tmp_path):
+def test_the_example_writes_the_answers_and_cancels_on_ctrl_c(night, run, tmp_path):
     questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
     command = [sys.executable, "-m", "examples.batch", str(questions), str(answers)]
     questions.write_text("\n".join(json.dumps(line(n)) for n in range(3)))
-    code, out, err = ended(night.run(*command, cwd=ROOT))
+    code, out, err = ended(run(*command, cwd=ROOT))
     assert (code, out.splitlines()[1], err) == (0, "completed: 3 of 3", "")
     said = texts(json.loads(text) for text in answers.read_text().splitlines())
     assert said == {f"line {n}": f"answer {n}" for n in range(3)}
     questions.write_text(json.dumps(line(7, says("tick ", repeat=0, delay_s=0.05))))
-    program = night.run(*command, cwd=ROOT)
+    program = run(*command, cwd=ROOT)
     batch_id = program.stdout.readline().strip()
     eventually(lambda: night.rows(batch_id), WAIT_S)
     program.send_signal(signal.SIGINT)
