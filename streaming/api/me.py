@@ -1,10 +1,16 @@
 """Owns what the page asks about its user and the models on offer."""
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Router
 
 from streaming import ownership
+from streaming.engine.registry import engine_for
+from streaming.models import Engine
+from streaming.ownership.constraints import can_call
 from streaming.store import engines
 
 from .auth import caller
@@ -24,5 +30,13 @@ async def me(request: HttpRequest) -> UserOut:
 async def models(request: HttpRequest) -> ModelsOut:
     """The models that a conversation of the user can use."""
     allowed = await ownership.current().quotas.allowed(caller(request).user.pk, None)
-    found = await sync_to_async(engines.served_models, thread_sensitive=True)()
-    return ModelsOut(data=[ModelOut(id=name, context_tokens=context) for name, context in found if allowed.has(name)])
+    rows = await sync_to_async(engines.enabled, thread_sensitive=True)()
+    # Sorted here: which letter comes first is up to a database's collation.
+    by_model = groupby(sorted(rows, key=lambda row: row.model), key=lambda row: row.model)
+    return ModelsOut(data=[_model(name, list(served)) for name, served in by_model if allowed.has(name)])
+
+
+def _model(name: str, rows: Sequence[Engine]) -> ModelOut:
+    """What all engines of a model can: any of them may be asked."""
+    calls_tools = all(can_call(engine_for(row), row.options) for row in rows)
+    return ModelOut(id=name, context_tokens=min(row.context_tokens for row in rows), calls_tools=calls_tools)

@@ -55,10 +55,11 @@ class UserOut(BaseModel):
 
 
 class ModelOut(BaseModel):
-    """A model on offer."""
+    """A model on offer; ``calls_tools``: it may be given tools."""
 
     id: str
     context_tokens: int
+    calls_tools: bool
 
 
 class ModelsOut(BaseModel):

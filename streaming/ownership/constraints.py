@@ -19,14 +19,23 @@ def constraint(ask: Ask, engine: Engine, row_options: Mapping[str, Any]) -> Mapp
         return _held(engine, "response_format", "an answer of text only", ask.json_schema)
     if not ask.tools or engine.takes_tools:
         return None
-    param = "run_tools" if ask.run_tools else "tools"
-    markers = markers_named(row_options.get("markers", "none"))
     if ask.must_call:
         wanted = [tool for tool in ask.tools if ask.tool_choice in ("required", tool["function"]["name"])]
         return _held(engine, "tool_choice", "auto or none only", _schema_of_calls(wanted))
-    if markers is None or not (markers.calls or markers.bare_calls):
-        raise _refused(param, "this model has no format for tool calls; only tool_choice required, a name, or none")
-    return None
+    if can_call(engine, row_options):
+        return None
+    if ask.run_tools:
+        names = ", ".join(ask.run_tools)
+        raise _refused("run_tools", f"this model has no format for tool calls; leave it out (got {names})")
+    raise _refused("tools", "this model has no format for tool calls; only tool_choice required, a name, or none")
+
+
+def can_call(engine: Engine, row_options: Mapping[str, Any]) -> bool:
+    """Whether an engine's model may be given tools, to call them or not."""
+    if engine.takes_tools:
+        return True
+    markers = markers_named(row_options.get("markers", "none"))
+    return markers is not None and bool(markers.calls or markers.bare_calls)
 
 
 def _held(engine: Engine, param: str, instead: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:

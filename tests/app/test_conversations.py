@@ -15,8 +15,21 @@ pytestmark = pytest.mark.django_db
 def test_me_and_models_are_what_the_page_needs(page1, engine):
     Engine.objects.create(name="e2", kind="scripted", model="demo", context_tokens=1024)
     Engine.objects.create(name="e3", kind="scripted", model="off", context_tokens=1024, enabled=False)
+    for name, markers in (("e4", "hermes"), ("e5", "llama3"), ("e6", "think")):
+        options = {"markers": markers}
+        Engine.objects.create(name=name, kind="scripted", model=markers, context_tokens=99, options=options)
+    Engine.objects.create(name="e7", kind="scripted", model="llama3", context_tokens=100)
+    capabilities = {"tools": False}
+    Engine.objects.create(name="e8", kind="openai", model="hosted", context_tokens=9, url="http://127.0.0.1:9")
+    Engine.objects.create(
+        name="e9", kind="openai", model="dumb", context_tokens=9, url="http://127.0.0.1:9", capabilities=capabilities
+    )
     assert page1.get("/api/me").json() == {"username": "u1", "is_staff": False}
-    assert page1.get("/api/models").json() == {"data": [{"id": "demo", "context_tokens": 1024}]}
+    listed = [tuple(model.values()) for model in page1.get("/api/models").json()["data"]]
+    assert listed == [
+        ("demo", 1024, False), ("dumb", 9, False), ("hermes", 99, True), ("hosted", 9, True), ("llama3", 99, False),
+        ("think", 99, False),
+    ]  # fmt: skip
 
 
 def test_a_conversation_shows_ended_and_running_answers(page1, conversation1):

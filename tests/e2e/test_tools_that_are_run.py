@@ -129,3 +129,12 @@ def test_a_model_goes_on_with_what_went_wrong(chat):
     assert [item["error"] for item in failed] == ["failed", "invalid_arguments", "unknown_tool", "failed"]
     assert failed[0]["output"] == "expression: division by zero"
     assert "root:" not in str(failed)
+
+
+def test_a_model_that_cannot_call_is_known_before_and_refused_in_words(chat):
+    calls = {model["id"]: model["calls_tools"] for model in chat.page.get("/api/models").json()["data"]}
+    assert (calls[chat.model], calls["scripted"]) == (True, False)
+    refused = chat.ask("hi", model="scripted", run_tools=RUN[:2])
+    error = json.loads(refused.raw)["error"]
+    assert (refused.status, error["param"]) == (400, "run_tools")
+    assert error["message"].endswith("no format for tool calls; leave it out (got calculate, current_time)")
