@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
-from streaming.models import Conversation, Message
+from streaming.models import Conversation, Message, Response
 
 from .letter_case import holds
 
@@ -35,17 +35,25 @@ class Hit:
         return self.before + _line(self.match) + self.after
 
 
-def search(user_id: int, text: str, most: int = HITS_MAX) -> list[Hit]:
+def search(user_id: int, text: str, most: int = HITS_MAX, resting: bool = False) -> list[Hit]:
     """The newest places of the user's that hold the text, titles first. An answer counts with what is stored of it.
 
-    What a tool found for an answer is no text of it, and is not looked through.
+    ``resting`` leaves out conversations in which an answer is being written. What a tool found for an answer is no
+    text of it, and is not looked through.
     """
-    titled = Conversation.objects.filter(holds("title", text), user_id=user_id).order_by("-updated_at", "-id")[:most]
+    own = Conversation.objects.filter(user_id=user_id)
+    said = Message.objects.filter(conversation__user_id=user_id).select_related("conversation", "response")
+    if resting:
+        own, said = own.exclude(_answering("pk")), said.exclude(_answering("conversation"))
+    titled = own.filter(holds("title", text)).order_by("-updated_at", "-id")[:most]
     hits = [Hit(row.id, row.title, None, *_around(row.title, text), row.updated_at) for row in titled]
     either = Q(holds("text", text)) | Q(holds("response__output_text", text))
-    said = Message.objects.filter(either, conversation__user_id=user_id).select_related("conversation", "response")
-    hits += _in_messages(said.order_by("-id")[:most].iterator(), text)
+    hits += _in_messages(said.filter(either).order_by("-id")[:most].iterator(), text)
     return hits[:most]
+
+
+def _answering(conversation: str) -> Exists:
+    return Exists(Response.objects.filter(conversation=OuterRef(conversation), end_state__isnull=True))
 
 
 def _in_messages(messages: Iterator[Message], text: str) -> Iterator[Hit]:

@@ -26,9 +26,12 @@ async def _call(user_id: int, arguments: Mapping[str, Any]) -> str:
 
 
 async def _hits(user_id: int, query: str) -> list[search.Hit]:
-    """A search whose caller goes on or is cancelled has its turn until the database is done with it."""
+    """A search whose caller goes on or is cancelled has its turn until the database is done with it.
+
+    The conversation that asks is left out: its words stand in the prompt, and the question would find itself.
+    """
     await _turn.acquire()
-    looking = asyncio.ensure_future(threads.run(search.search, user_id, query, HITS_MAX))
+    looking = asyncio.ensure_future(threads.run(search.search, user_id, query, HITS_MAX, resting=True))
     looking.add_done_callback(lambda _: _turn.release())
     return await asyncio.shield(looking)
 

@@ -97,7 +97,7 @@ def test_what_is_found_is_of_the_person_who_asks(site, chat, caller):
     other_page = site.page("another")
     try:
         other = Chat(site, other_page, caller)
-        for one, word in ((chat, "mine"), (other, "theirs")):
+        for one, word in ((Chat(site, chat.page, caller), "mine"), (other, "theirs")):
             one.ask(script(outputs=[{"text": f"The quokka is {word}."}]), run_tools=None)
         stream = chat.ask(rounds(call("search_conversations", query="quokka is"), "Found."))
     finally:

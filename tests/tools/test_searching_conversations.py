@@ -70,6 +70,22 @@ async def test_wildcards_are_letters(said, found, query):
     assert [hit["text"] for hit in await found(query)] == [f"a {query} b"]
 
 
+async def test_the_conversation_that_asks_does_not_find_itself(said, found, user):
+    def asking():
+        said("Where did I see a needle?", title="Asking about a needle")
+        conversation = Conversation.objects.get(title="Asking about a needle")
+        return Response.objects.create(
+            user=user, conversation=conversation, purpose="chat", dialect="openai_responses", model="m", policy="abort"
+        )
+
+    running = await to_store(asking)
+    assert await found("needle") == []
+    await to_store(said, "A needle in a haystack.")
+    assert [hit["text"] for hit in await found("needle")] == ["A needle in a haystack."]
+    await to_store(running.delete)
+    assert len(await found("needle")) == 3
+
+
 async def test_hits_are_few_and_short_however_much_there_is(said, found):
     def write():
         for _ in range(HITS_MAX + 3):
@@ -117,7 +133,7 @@ async def test_searches_take_turns_also_when_who_asked_is_gone(called, user, mon
     first_began = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def look(_user_id, query, _most):
+    def look(_user_id, query, _most, resting):
         begun.append(query)
         loop.call_soon_threadsafe(first_began.set)
         assert go_on.wait(20)
