@@ -3,7 +3,7 @@ import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
 /** What is fetched when it is first needed, with all that only it needs. */
-const LATER = /Shared\.svelte|JsonAnswer|JsonValue|json_words|Tool(Call|Result)|lib\/export|LongText|partial_json|(Keys|Usage|Share|Settings|Options)Dialog|state\/usage|locales\/(?!en)|markdown\/languages|node_modules\/(katex|highlight\.js)/;
+const LATER = /Shared\.svelte|JsonAnswer|JsonValue|json_words|Tool(Call|Result)|Members|lib\/export|LongText|partial_json|(Keys|Usage|Share|Settings|Options)Dialog|state\/usage|locales\/(?!en)|markdown\/languages|node_modules\/(katex|highlight\.js)/;
 
 export default defineConfig({
   base: '/static/',

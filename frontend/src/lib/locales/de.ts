@@ -44,6 +44,7 @@ export const de: Words = {
   toolNames: { calculate: 'Rechner', current_time: 'Uhr', search_conversations: 'Suche in Ihren Unterhaltungen' },
   runningTool: (name) => `${name} läuft…`,
   toolResult: 'Ergebnis',
+  toolExcuse: 'Was dem Modell gesagt wurde',
   showAll: (count) => `Alle ${count} Zeichen zeigen`,
 
   newChat: 'Neuer Chat',

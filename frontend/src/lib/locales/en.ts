@@ -43,6 +43,7 @@ export const en = {
   toolNames: { calculate: 'Calculator', current_time: 'Clock', search_conversations: 'Search in your conversations' } as Record<string, string>,
   runningTool: (name: string) => `Running ${name}…`,
   toolResult: 'Result',
+  toolExcuse: 'What the model was told',
   showAll: (count: string) => `Show all ${count} characters`,
 
   newChat: 'New chat',
