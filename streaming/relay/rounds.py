@@ -90,7 +90,8 @@ class Rounds:
         try:
             return (await self._tools.run(complete))._replace(call_id=call_id)
         except Exception:
-            logger.exception("running %r for %s failed", complete.name[:SHOWN_CHARS], self._tail.response_id)
+            # Not the call's name: that is what the model wrote, and no log holds that.
+            logger.exception("running a tool for %s failed", self._tail.response_id)
             return ToolResult(call_id, "The tool failed.", FAILED)
 
     def _count(self, name: str, result: ToolResult) -> None:

@@ -112,6 +112,20 @@ def test_what_is_found_is_of_the_person_who_asks(site, chat, caller):
     assert [tuple(kind) for kind in kinds] == [("ended",)]
 
 
+def test_an_answer_that_is_made_again_and_a_question_that_is_changed_call_anew(chat):
+    first = chat.ask(rounds(call("calculate", expression="1 + 1"), "Two."))
+    question = chat.thread()[0]["id"]
+    again = chat.ask(None, regenerate=question)
+    changed = chat.ask(rounds(call("calculate", expression="2 + 2"), "Four."), parent=None)
+    found = [[output for _, output in results_of(done_items(stream))] for stream in (first, again, changed)]
+    assert found == [['{"result": "2"}'], ['{"result": "2"}'], ['{"result": "4"}']]
+    stored = [results_of(message["response"]["output"]) for message in chat.thread() if message["response"]]
+    assert [[output for _, output in results] for results in stored] == found
+    assert "Four." in (prompt := chat.prompt())
+    assert '"result": "4"' in prompt
+    assert '"result": "2"' not in prompt
+
+
 def test_a_request_that_comes_again_meets_its_answer_and_with_other_tools_is_another(chat):
     question, key = rounds(call("calculate", expression="6 * 7"), "42."), {"Idempotency-Key": f"tools-{chat.id}"}
     first = chat.ask(question, headers=key)
