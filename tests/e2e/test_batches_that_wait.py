@@ -17,6 +17,8 @@ from tests.e2e.batches import content, line, start, texts
 from tests.e2e.night import prepared, working
 from tests.e2e.reading import eventually
 
+# On PostgreSQL quotas go by the database's clock, which stays what it is.
+pytestmark = pytest.mark.sqlite
 QUOTAS = {
     "requests": {"requests_per_minute": 4},
     # A line reserves its prompt and 100 tokens, and gives back what it did not need.
