@@ -44,6 +44,7 @@ def workshop(tmp_path_factory, model_dir):
     )  # fmt: skip
     workshop.prepare()
     workshop.scripted("worker", **MARKERS)
+    workshop.scripted("writer")
     workshop.start()
     yield workshop
     workshop.stop()
@@ -61,7 +62,9 @@ def new_chat(workshop, watched, session):
     def new_chat(**options):
         context, watch = watched(workshop.url, color_scheme="light", **options)
         context.add_cookies([{"name": "sessionid", "value": session, "url": workshop.url}])
-        return ChatPage(context.new_page(), watch, workshop.url).open()
+        chat = ChatPage(context.new_page(), watch, workshop.url).open()
+        expect(chat.page.get_by_test_id("model").locator("option")).to_have_text(["worker", "writer"])
+        return chat
 
     return new_chat
 
@@ -235,6 +238,25 @@ def test_tools_are_off_until_they_are_chosen_and_go_with_every_message_but_not_w
     chat.ends()
     assert "run_tools" not in sent[-1]
     expect(chat.page.get_by_test_id("options")).to_have_accessible_name("How the model is asked")
+
+
+def test_a_model_that_cannot_call_is_asked_without_tools_and_the_choice_is_kept_for_one_that_can(chat):
+    sent = []
+    chat.page.on("request", lambda request: request.url.endswith("/messages") and sent.append(request.post_data_json))
+    options = chat.page.get_by_test_id("options")
+    for model, tools, name in (
+        ("writer", None, "How the model is asked"),
+        ("worker", ["calculate", "wait"], "How the model is asked. Tools: Calculator, wait"),
+    ):
+        chat.choose(model)
+        expect(options).to_have_accessible_name(name)
+        chat.play(outputs=[{"text": "one"}])
+        chat.ends()
+        assert sent[-1].get("run_tools") == tools
+        options.click()
+        expect(chat.page.get_by_test_id("run-wait")).to_be_enabled(enabled=tools is not None)
+        expect(chat.page.get_by_text("This model cannot call tools.")).to_have_count(int(tools is None))
+        chat.page.keyboard.press("Escape")
 
 
 def test_hostile_arguments_and_results_are_text_at_every_prefix(chat, evil):  # noqa: F811

@@ -26,6 +26,8 @@ export interface Hit {
 export interface ModelRow {
   id: string;
   context_tokens: number;
+  /** It may be given tools. */
+  calls_tools: boolean;
 }
 
 export interface StoredResponse {

@@ -20,8 +20,6 @@ export function readBoot(): Boot {
   return { username: data.username ?? '', is_staff: data.is_staff ?? false, tools: data.tools ?? [], shared: data.shared ?? null };
 }
 
-export const availableTools = (): string[] => readBoot().tools;
-
 /** The cookie is newer than the page when somebody signed in again in another tab. */
 export function csrfToken(): string {
   const cookie = /(?:^|;\s*)(?:__Host-)?csrftoken=([^;]+)/.exec(document.cookie)?.[1];

@@ -140,6 +140,7 @@ export const de: Words = {
   modelsOwn: 'wie im Modell',
   runTools: 'Werkzeuge, die der Server ausführen darf',
   runToolsHint: 'Anfangs aus: kleine Modelle antworten mit ihnen schlechter. Nicht neben eigenen Werkzeugen oder JSON.',
+  runToolsNot: 'Dieses Modell kann keine Werkzeuge aufrufen.',
   toolsOn: (names) => `Werkzeuge: ${names}`,
   tools: 'Werkzeuge, die das Modell aufrufen darf (JSON)',
   toolsHint: 'Eine Liste von Funktionen. Aufrufe werden gezeigt, nichts wird ausgeführt.',

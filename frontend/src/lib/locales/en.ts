@@ -139,6 +139,7 @@ export const en = {
   modelsOwn: 'as the model has it',
   runTools: 'Tools that the server may run',
   runToolsHint: 'Off by default: small models answer worse with them. Not beside your own tools or JSON.',
+  runToolsNot: 'This model cannot call tools.',
   toolsOn: (names: string) => `Tools: ${names}`,
   tools: 'Tools that the model may call (JSON)',
   toolsHint: 'A list of function definitions. Calls are shown, nothing is run.',

@@ -44,6 +44,9 @@ export class Chat {
   /** Something came to its end while nobody looked at the page. */
   unseen = $state(false);
 
+  /** `tools` are those of the site. */
+  constructor(readonly tools: string[]) {}
+
   start(): void {
     this.#followAddress();
     window.addEventListener('popstate', () => this.#followAddress());
@@ -99,6 +102,12 @@ export class Chat {
     this.#tabs.tell(null);
   }
 
+  /** As long as nobody said otherwise a model can; the server says so if not. */
+  toolsFor(model: string | null): string[] {
+    const row = this.models.find(({ id }) => id === model) ?? this.models[0];
+    return (row?.calls_tools ?? true) ? this.tools : [];
+  }
+
   chooseModel(id: string): void {
     this.model = id;
     this.shown.model = id;
@@ -127,6 +136,7 @@ export class Chat {
 
   #blank(id: string | null = null): Conversation {
     const hooks = {
+      toolsFor: (model: string | null) => this.toolsFor(model),
       onCreated: (made: Conversation) => this.#created(made),
       onChanged: (changed: Conversation, ended: boolean) => this.#changed(changed, ended),
     };

@@ -1,6 +1,6 @@
 // Owns one open conversation: loading it, sending, asking again, stopping. The list of all is not here.
 import { ApiError, type Api, type Mark, type StoredConversation } from '../api';
-import { availableTools, goToLogin } from '../boot';
+import { goToLogin } from '../boot';
 import type { Place } from '../scroll';
 import type { Env } from '../stream/env';
 import { NEW_ANSWER, type Answer } from './answer';
@@ -10,6 +10,8 @@ import { Run } from './run.svelte';
 import { newRoot, treeOf, Turn } from './turns.svelte';
 
 export interface ConversationHooks {
+  /** The tools of the site that a model may be given. */
+  toolsFor(model: string | null): string[];
   onCreated(conversation: Conversation): void;
   onChanged(conversation: Conversation, ended: boolean): void;
 }
@@ -145,7 +147,7 @@ export class Conversation {
   }
 
   async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
-    const asked = asBody(this.options, body.continues === undefined, availableTools());
+    const asked = asBody(this.options, body.continues === undefined, this.hooks.toolsFor(this.model));
     const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked, runsTools: 'run_tools' in asked });
     run.show(this.#shown);
     const turn = user.add(new Turn(user, 'assistant', '', run));
