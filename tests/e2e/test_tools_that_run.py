@@ -1,0 +1,242 @@
+"""Answers whose calls a real site runs: seen by readers, killed, stopped and left amid a tool. Costs about 25 s."""
+
+import contextlib
+import json
+import threading
+
+import pytest
+
+from tests.e2e.reading import eventually, read
+from tests.e2e.site import Site
+from tests.e2e.test_the_page_api import ask, conversation, thread
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the tool that waits says that it began."""
+    return tmp_path_factory.mktemp("tools")
+
+
+@pytest.fixture(scope="module")
+def tooled(tmp_path_factory, model_dir, folder):
+    """A site of its own, whose hearts beat quickly."""
+    site = Site(
+        tmp_path_factory.mktemp("tooled"),
+        model_dir,
+        DJANGO_SETTINGS_MODULE="tests.e2e.waiting_settings",
+        WAITING_TOOL_DIR=str(folder),
+        PAGE_TOOLS="calculate,wait",
+        HEARTBEAT_S="0.2",
+        TOOL_TIMEOUT_S="60",
+    )
+    site.migrate()
+    site.scripted(markers="hermes")
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture
+def ann(tooled):
+    with contextlib.closing(tooled.page("ann")) as client:
+        yield client
+
+
+@pytest.fixture
+def tool(folder, request):
+    """The names of the files of this test's calls."""
+    return Files(folder, request.node.name.translate(str.maketrans("[] ", "___")))
+
+
+class Files:
+    """What the tool that waits leaves of one name, and finds."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+
+    def began(self, times=1):
+        began = self.folder / f"{self.name}.began"
+        eventually(lambda: began.exists() and len(began.read_text()) == times)
+
+    def go(self):
+        (self.folder / f"{self.name}.go").touch()
+
+    @property
+    def was_cancelled(self):
+        return (self.folder / f"{self.name}.cancelled").exists()
+
+    @property
+    def call(self):
+        return call("wait", name=self.name)
+
+
+def call(tool, **arguments):
+    return {"text": f"<tool_call>\n{json.dumps({'name': tool, 'arguments': arguments})}\n</tool_call>\n"}
+
+
+THEN = ({"text": "It is "}, {"text": "done."})
+
+
+def scripted(*first, then=THEN, delay_s=0.0):
+    return {"outputs": [{"text": "Let me see. "}, *first], "rounds": [{"outputs": then, "delay_s": delay_s}]}
+
+
+def question(*first):
+    return json.dumps({"script": scripted(*first)})
+
+
+class Asked(threading.Thread):
+    """A question that another thread reads the answer to."""
+
+    def __init__(self, tooled, text, **fields):
+        super().__init__(daemon=True)
+        self.page = tooled.page("ann")
+        self.chat = conversation(self.page)
+        self.stream = None
+        self._ask = lambda: ask(self.page, self.chat, text, run_tools=["calculate", "wait"], **fields)
+        self.start()
+
+    def run(self):
+        self.stream = self._ask()
+
+    def result(self):
+        self.join(30)
+        self.page.close()
+        assert self.stream
+        return self.stream
+
+    @property
+    def response_id(self):
+        return eventually(lambda: thread(self.page, self.chat)[-1]["response"])["id"]
+
+
+def closing_of(stream):
+    return stream.data[-1]["response"]
+
+
+def items(response):
+    """The items that tell what happened, in their order."""
+    told = []
+    for item in response["output"]:
+        if item["type"] == "function_call":
+            told.append((item["type"], item["name"], item["status"]))
+        elif item["type"] == "function_call_output":
+            told.append((item["type"], item["output"], item["status"]))
+        else:
+            told.append((item["type"], item["content"][0]["text"], item["status"]))
+    return told
+
+
+def test_a_call_is_run_and_its_result_is_read_and_shown_and_stored(tooled, ann):
+    chat = conversation(ann)
+    stream = ask(ann, chat, question(call("calculate", expression="6*7")), run_tools=["calculate"])
+    response = closing_of(stream)
+    assert (response["status"], stream.text) == ("completed", "Let me see. It is done.")
+    assert items(response) == [
+        ("message", "Let me see. It is done.", "completed"),
+        ("function_call", "calculate", "completed"),
+        ("function_call_output", '{"result": "42"}', "completed"),
+    ]
+    kinds = [data["type"] for data in stream.data]
+    assert kinds.index("response.function_call_arguments.done") < kinds.index("response.output_item.done")
+    row = tooled.row(stream.response_id)
+    attempts = json.loads(row["attempts"])
+    assert [one["ended"] for one in attempts] == ["tool_calls", "stop"]
+    assert row["prompt_tokens"] == sum(one["prompt_tokens"] for one in attempts) == response["usage"]["input_tokens"]
+    assert row["generated_tokens"] == sum(one["generated_tokens"] for one in attempts)
+    again = read(ann, "GET", f"/api/responses/{stream.response_id}/stream")
+    assert again.data[-1]["response"] == response
+    chat_wire = read(ann, "GET", f"/api/responses/{stream.response_id}/stream?dialect=openai_chat")
+    assert (chat_wire.text, chat_wire.is_done) == (stream.text, True)
+
+
+def test_while_a_tool_runs_its_reader_hears_a_heart(tooled, tool):
+    asked = Asked(tooled, question(tool.call))
+    tool.began()
+    behind = read(
+        asked.page, "GET", f"/api/responses/{asked.response_id}/stream", until=lambda s: s.raw.count(b": ping\n") >= 3
+    )
+    assert behind.raw.endswith(b": ping\n")
+    assert "response.completed" not in behind.raw.decode()
+    tool.go()
+    stream = asked.result()
+    assert stream.raw.count(b": ping\n") >= 2
+    assert stream.text == "Let me see. It is done."
+
+
+@pytest.mark.parametrize("place", ["in the tool", "between results", "in round 2"])
+def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, folder, place):
+    other = Files(folder, f"{tool.name}_first")
+    other.go()
+    calls = [other.call, tool.call] if place == "between results" else [tool.call]
+    numbers = "".join(f"{number} " for number in range(100))
+    then = [{"text": "It "}, *[{"text": f"{number} "} for number in numbers.split()]]
+    # What an adopter of the first round is asked has no script in it.
+    tooled.scripted(tool.name, markers="hermes", script=scripted(*calls, then=then, delay_s=0.02))
+    eventually(lambda: tool.name in ann.get("/api/models").text)
+    if place == "in round 2":
+        tool.go()
+    asked = Asked(tooled, "?", model=tool.name)
+    tool.began()
+    response_id = asked.response_id
+    if place == "in round 2":
+        eventually(lambda: tooled.log_text(response_id).endswith(" 2 "), pause_s=0.005)
+    tooled.kill()
+    cut = asked.result()
+    assert cut.broke
+    tool.go()
+    tooled.start()
+    rest = read(ann, "GET", f"/api/responses/{response_id}/stream", headers={"Last-Event-ID": cut.last_id})
+    whole = read(ann, "GET", f"/api/responses/{response_id}/stream")
+    assert cut.text + rest.text == whole.text == f"Let me see. It {numbers}"
+    assert closing_of(rest) == closing_of(whole)
+    outputs = [item for item in items(closing_of(whole)) if item[0] == "function_call_output"]
+    assert outputs == [("function_call_output", f"{name} has waited", "completed") for name in names(calls)]
+    row = tooled.row(response_id)
+    assert (row["end_state"], row["finish_reason"], row["epoch"]) == ("completed", "stop", 2)
+    kinds = [kind for (kind,) in tooled.rows(
+        "SELECT kind FROM streaming_responseevent WHERE response_id = ? ORDER BY seq", response_id)]  # fmt: skip
+    assert kinds.count("continued") == 1
+    assert kinds.count("tool_result") == len(calls)
+
+
+def names(calls):
+    return [json.loads(one["text"].split("\n")[1])["arguments"]["name"] for one in calls]
+
+
+def test_a_stop_amid_a_tool_ends_it_and_the_answer_at_once(tooled, tool):
+    asked = Asked(tooled, question(tool.call))
+    tool.began()
+    stopped = asked.page.post(f"/api/responses/{asked.response_id}/cancel").json()
+    assert (stopped["end_state"], stopped["end_reason"]) == ("cancelled", "user")
+    assert stopped["stop"]["stop_ms"] < 1000
+    stream = asked.result()
+    assert closing_of(stream)["status"] == "cancelled"
+    assert tool.was_cancelled
+    assert stopped["usage"]["generated_tokens"] == stopped["usage"]["sent_tokens"]
+
+
+def test_who_leaves_amid_a_tool_under_abort_frees_everything(tooled, ann, tool):
+    chat = conversation(ann)
+    seen = lambda stream: "function_call_arguments.done" in stream.raw.decode()  # noqa: E731
+    headers = {"X-Disconnect-Policy": "abort"}
+    stream = ask(ann, chat, question(tool.call), until=seen, headers=headers, run_tools=["wait"])
+    row = eventually(lambda: (r := tooled.row(stream.response_id))["end_state"] and r, timeout_s=5)
+    assert (row["end_state"], row["end_reason"]) == ("abandoned", "disconnected")
+    eventually(lambda: tool.was_cancelled)
+
+
+def test_a_new_question_amid_a_tool_takes_its_place(tooled, ann, tool):
+    asked = Asked(tooled, question(tool.call))
+    tool.began()
+    newer = ask(ann, asked.chat, question(call("calculate", expression="1+1")), run_tools=["calculate"])
+    assert closing_of(asked.result())["end_reason"] == "superseded"
+    assert tool.was_cancelled
+    assert newer.text == "Let me see. It is done."
+
+
+def test_the_books_of_a_site_whose_tools_ran_agree(tooled):
+    """Comes after the others."""
+    ended = tooled.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL")
+    assert ended == [(0,)]
+    assert "drifts" not in tooled.manage("reconcile")
