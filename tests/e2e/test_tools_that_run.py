@@ -240,3 +240,55 @@ def test_the_books_of_a_site_whose_tools_ran_agree(tooled):
     ended = tooled.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL")
     assert ended == [(0,)]
     assert "drifts" not in tooled.manage("reconcile")
+
+
+SUMS = {"12*7": 84, "31*3": 93, "40*6": 240}
+
+
+@pytest.fixture(scope="module")
+def taught(tooled):
+    """A site with the real worker, and a scripted teacher for each of a few sums."""
+    tooled.start_engine()
+    tooled.manage(
+        "add_engine", "--kind", "llamacpp", "--url", tooled.engine_url, "--model", "smollm2", "--name", "llama",
+        "--tokenizer", str(tooled.model_dir / "smollm2"), "--options", '{"markers": "hermes"}',
+    )  # fmt: skip
+    for nth, (expression, value) in enumerate(SUMS.items()):
+        script = scripted(call("calculate", expression=expression), then=[{"text": f"{expression} is {value}."}])
+        script["outputs"] = script["outputs"][1:]
+        tooled.scripted(f"teacher{nth}", markers="hermes", script=script)
+    with contextlib.closing(tooled.page("ann")) as page:
+        eventually(lambda: f"teacher{len(SUMS) - 1}" in page.get("/api/models").text)
+    return tooled
+
+
+@pytest.mark.engine
+def test_the_real_model_makes_a_call_and_says_what_came_of_it(taught, ann):
+    """It is small: it has seen in its conversation how that is done, and picks the likeliest token."""
+    chat = conversation(ann)
+    for nth, expression in enumerate(SUMS):
+        ask(ann, chat, f"What is {expression}?", model=f"teacher{nth}", run_tools=["calculate"])
+    before = engine_of(taught.manage("reconcile", "--skew", "0", "--json"))
+    stream = ask(ann, chat, "What is 23*5?", model="smollm2", run_tools=["calculate"], temperature=0, max_tokens=120)
+    response = closing_of(stream)
+    made, result, said = response["output"]
+    assert (made["name"], json.loads(made["arguments"])) == ("calculate", {"expression": "23*5"})
+    assert (result["call_id"], result["output"]) == (made["call_id"], '{"result": "115"}')
+    assert said["content"][0]["text"] == stream.text
+    assert "115" in stream.text
+    row = taught.row(stream.response_id)
+    first, second = json.loads(row["attempts"])
+    assert [first["ended"], second["ended"]] == ["tool_calls", "stop"]
+    assert row["prompt_tokens"] == first["prompt_tokens"] + second["prompt_tokens"]
+    # What the first round has read, and said, need not be read again.
+    assert second["cached_tokens"] > first["prompt_tokens"]
+    assert row["cached_tokens"] == first["cached_tokens"] + second["cached_tokens"]
+    after = engine_of(taught.manage("reconcile", "--skew", "0", "--json"))
+    assert before is None or before["drift"] == 0
+    assert (after["low"], after["high"], after["seen"]) == (row["generated_tokens"],) * 3
+
+
+def engine_of(reconciled):
+    """What the comparison says of the real worker; nothing before its second reading."""
+    checks = [json.loads(line) for line in reconciled.splitlines() if line.startswith("{")]
+    return next((check for check in checks if check["subject"] == "llama"), None)
