@@ -159,11 +159,10 @@ class Asking:
             end = await self._ask_engines()
             stream = self.tally.stream
             assert stream
-            calls = rounds.calls_of(end.finish_reason, stream)
-            if not calls:
+            if not rounds.goes_on(end.finish_reason, stream):
                 return end
             self._round_is_over(stream)
-            await rounds.answer(stream, calls)
+            await rounds.answer(stream)
         return decide(None, end_state.FINISHED, "tool_calls")
 
     def _round_is_over(self, stream: ResponseStream) -> None:

@@ -53,20 +53,20 @@ class Rounds:
         """Whether the model has called in one round more than its calls are run in."""
         return self._tools is not None and self.over > self._tools.rounds_max
 
-    def calls_of(self, finish_reason: str | None, stream: ResponseStream) -> Sequence[Call]:
-        """What is to be run of a round that has ended for this reason."""
-        return stream.calls if self._tools and finish_reason == "tool_calls" else ()
+    def goes_on(self, finish_reason: str | None, stream: ResponseStream) -> bool:
+        """Whether a round that has ended for this reason has calls to be answered."""
+        return self._tools is not None and finish_reason == "tool_calls" and bool(stream.calls)
 
     async def answer_left(self) -> None:
         """Run the calls of a round that the owner before left without results."""
         if self._left:
             await self._answer(self._left, self._left_after, lambda result: Draft(TOOL_RESULT, result.payload()))
 
-    async def answer(self, stream: ResponseStream, calls: Sequence[Call]) -> None:
+    async def answer(self, stream: ResponseStream) -> None:
         """Run the calls of the round that has just ended, in order. Each result is stored as soon as it is there."""
         self.over += 1
-        self._journal.append(self._tail, stream.flush(natural=True))
-        await self._answer(calls, 0, stream.result)
+        self._journal.append(self._tail, stream.flush(natural=True))  # some calls are complete only now
+        await self._answer(stream.calls, 0, stream.result)
 
     async def _answer(self, calls: Sequence[Call], first: int, drafted: Callable[[ToolResult], Draft]) -> None:
         for number, call in enumerate(calls, first):

@@ -356,3 +356,12 @@ async def test_waiting_results_are_in_the_tail_before_the_tool_after_them_ends(b
     assert len(results_of(tail.events)) == 1
     toolbox.let_go.set()
     assert (await bench.ended(response)).finish_reason == "stop"
+
+
+async def test_a_call_that_its_model_left_open_is_whole_when_the_engine_has_ended_its_turn(bench, chats, toolbox):
+    open_end = call().removesuffix("\n</tool_call>\n")
+    response, _ = await chats({**TWO_ROUNDS, "outputs": outputs(open_end)})
+    ended = await bench.ended(response)
+    assert ended.output_text == "It is 42."
+    [result] = results_of(await bench.log(response))
+    assert (result["error"], len(toolbox.calls)) == (None, 1)
