@@ -56,6 +56,11 @@ def generated(attempts: Sequence[Mapping[str, Any]]) -> int:
     return sum(one["generated_tokens"] for one in attempts)
 
 
+def read_in_rounds(attempts: Sequence[Mapping[str, Any]]) -> int:
+    """The prompt tokens of the rounds that ended with calls; 0 where there is none."""
+    return sum(one["prompt_tokens"] or 0 for one in attempts if one["ended"] == CALLED)
+
+
 def are_exact(attempts: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the tokens of all of them are known exactly, so those of the response too."""
     return all(one["count"] == EXACT for one in attempts)

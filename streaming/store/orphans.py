@@ -61,7 +61,7 @@ def _end_orphan(response: Response, how: End) -> bool:
         return False
     seq = log.last_seq(response.id) + 1
     figures = counted(response)
-    usage = {"prompt_tokens": response.prompt_tokens, **{k: v for k, v in figures.items() if k.endswith("_tokens")}}
+    usage = {name: count for name, count in figures.items() if name.endswith("_tokens")}
     event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response))
     log.insert([(response.id, event)])
     ended = end(response.id, response.epoch + 1, seq, Ending(how, figures, bool(attempts.unproven(response.attempts))))
@@ -120,7 +120,9 @@ def counted(response: Response) -> dict[str, object]:
     tokens = logged_tokens(response.id)
     texts = ResponseEvent.objects.filter(response_id=response.id, kind=TEXT).order_by("seq")
     text = "".join(payload["text"] for payload in texts.values_list("payload", flat=True))
+    read_tokens = attempts.read_in_rounds(response.attempts)
     return {
+        "prompt_tokens": max(response.prompt_tokens or 0, read_tokens),
         "generated_tokens": max(tokens, attempts.generated(response.attempts)),
         "completion_tokens": tokens,
         "sent_tokens": tokens,

@@ -3,18 +3,22 @@
 import asyncio
 import contextlib
 import json
+import re
+import time
 
 import pytest
 
 from streaming import tools
+from streaming.admission import quota_book
 from streaming.engine.registry import bundle_for
-from streaming.models import Conversation
+from streaming.metrics.tools import CALLS
+from streaming.models import Conversation, Quota
 from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
 from streaming.protocol.dialects.base import Head
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.protocol.tool_result import ToolResult
 from streaming.reader import Reader
-from streaming.store import threads
+from streaming.store import quotas, threads
 from tests.stream.conftest import DEADLINE_S, text_of, until_stored
 
 NAMES = ("calculate", "current_time")
@@ -365,3 +369,29 @@ async def test_a_call_that_its_model_left_open_is_whole_when_the_engine_has_ende
     assert ended.output_text == "It is 42."
     [result] = results_of(await bench.log(response))
     assert (result["error"], len(toolbox.calls)) == (None, 1)
+
+
+async def test_what_all_rounds_read_is_paid_for_beyond_what_was_reserved(bench, chats, toolbox, engine, monkeypatch):
+    monkeypatch.setattr(quota_book, "REFRESH_S", 0.0)
+    toolbox.outcome = lambda call: ToolResult(call.call_id, "x" * 2000)
+    quota = await threads.write(lambda: Quota.objects.create(user=bench.user, tokens_per_day=10_000))
+    response, _ = await chats(max_tokens=200)
+    ended = await bench.ended(response)
+    reserved = len(engine.requests[0].prompt_ids) + 200
+    assert ended.prompt_tokens + ended.generated_tokens > reserved
+    await chats(max_tokens=1)  # takes in what was settled
+    [told] = [text for _, text in await threads.run(quotas.in_use, quota, time.time()) if "tokens this day" in text]
+    used = int(re.search(r"and ([0-9]+) tokens this day", told)[1])
+    assert used >= ended.prompt_tokens + ended.generated_tokens
+
+
+async def test_calls_are_counted_by_tool_and_outcome_and_names_that_a_model_invents_share_one(bench, chats, toolbox):
+    def counted(tool, outcome):
+        return CALLS.labels(tool, outcome)._value.get()
+
+    before = counted("calculate", "ok"), counted("other", "ok"), counted("calculate", "invalid_arguments")
+    invented = [call(name=f"invented{nth}") for nth in range(3)]
+    response, _ = await chats({**TWO_ROUNDS, "outputs": outputs(call(), *invented, call("[]"))})
+    await bench.ended(response)
+    after = counted("calculate", "ok"), counted("other", "ok"), counted("calculate", "invalid_arguments")
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 3, 1]

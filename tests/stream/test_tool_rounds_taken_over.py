@@ -150,6 +150,22 @@ async def test_a_stop_of_an_orphan_amid_its_results_runs_nothing_more(bench, suc
     assert (ended.end_state, len(toolbox.calls)) == ("cancelled", ran)
 
 
+async def test_an_answer_that_nobody_goes_on_with_has_read_the_prompts_of_all_its_rounds(
+    bench, successor, toolbox, engine
+):
+    response, tail = await asked(bench, "abort")
+    reader = bench.reader(response, tail)
+    await until("in round 2", engine, toolbox, tail)
+    await die(bench, response)
+    reader.close()
+    await adopt_all(successor.owner)
+    ended = await bench.row(response)
+    first, lost = ended.attempts
+    assert (first["ended"], lost["ended"]) == ("tool_calls", "relay_lost")
+    assert (ended.end_reason, ended.prompt_tokens) == ("relay_lost", first["prompt_tokens"])
+    assert ended.usage_estimated
+
+
 async def test_a_process_that_leaves_lets_go_of_the_tool_and_another_goes_on(bench, successor, toolbox, engine):
     toolbox.waits = True
     response, _ = await asked(bench)
