@@ -14,8 +14,10 @@ from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.events import TEXT, Event
 from streaming.protocol.markers import spelled
 from streaming.protocol.policy import Policy
-from streaming.protocol.response_stream import ResponseStream, StreamOptions
+from streaming.protocol.rebuilt_stream import RebuiltStream
+from streaming.protocol.response_stream import ResponseStream
 from streaming.protocol.rounds import split
+from streaming.protocol.stream_options import StreamOptions
 from streaming.relay import Job, Outset
 from streaming.store import log, threads
 
@@ -59,7 +61,7 @@ class Beginning:
     def stream_after(self, events: Sequence[Event], by_ids: bool) -> ResponseStream:
         """The pure state after the events."""
         detokenizer = Detokenizer(self.bundle.tokenizer, self.prompt_ids) if by_ids else None
-        return ResponseStream.rebuild(events, detokenizer=detokenizer, **self.options)
+        return RebuiltStream(events, detokenizer=detokenizer, **self.options)
 
     async def carried_on(self, by_ids: bool) -> Outset:
         """The state after all that is stored by now, and the prompt to ask the next engine with."""

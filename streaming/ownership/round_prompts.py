@@ -6,8 +6,8 @@ from typing import Any
 
 from streaming.engine.registry import bundle_for
 from streaming.models import Engine
-from streaming.protocol.response_stream import StreamOptions
 from streaming.protocol.rounds import Round
+from streaming.protocol.stream_options import StreamOptions
 
 from .ask import Ask
 from .prompting import fitting_ids

@@ -5,7 +5,7 @@ from typing import Any
 
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.protocol.markers import Markers, begins_in_reasoning, markers_named, without_calls
-from streaming.protocol.response_stream import StreamOptions
+from streaming.protocol.stream_options import StreamOptions
 
 PROMPT_END_TOKENS = 8
 #: What an engine writes that is held to the schema of a call.

@@ -1,42 +1,18 @@
 """Owns an answer's way from engine outputs to drafts: decode, clean, hold back, count. Does not store or end it."""
 
 import io
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Unpack
 
 from .clean_text import REPLACEMENT, CleanText
 from .detokenizer import Detokenizer
 from .engine_output import EngineOutput, EngineUsage
-from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, merge
-from .marker_parser import MarkerParser
-from .markers import Markers, spelled
-from .output_filter import OutputFilter
-from .part_stream import PartStream, Piece
-from .rounds import NOTHING, Earlier, earlier, split
-from .text_gate import TextGate
-from .tool_calls import ToolCalls
+from .events import TEXT, TOOL_RESULT, Draft, merge
+from .part_stream import Piece
+from .rounds import NOTHING, Earlier
+from .stream_options import StreamOptions, gate_of, parts_of
 from .tool_result import ToolResult
 from .usage import latest
-
-
-class StreamOptions(TypedDict, total=False):
-    """What a request and its engine's row decide about the stream; the same whenever it is rebuilt.
-
-    Stop strings count in text that came after ``min_tokens`` tokens; what was shown before is no part of
-    one. ``in_reasoning``: the prompt has opened the reasoning already. ``call_prefix`` begins the ids of
-    calls that have none of their own. ``one_call``: the answer may make one tool call, and is over with it.
-    """
-
-    stops: Sequence[str]
-    include_stop: bool
-    min_tokens: int
-    max_tokens: int | None
-    markers: Markers | None
-    in_reasoning: bool
-    call_prefix: str
-    one_call: bool
-    output_filter: OutputFilter | None
 
 
 class ResponseStream:
@@ -62,13 +38,13 @@ class ResponseStream:
         self._options = options
         self._min_tokens = options.get("min_tokens") or -1  # an engine may give text before it counts a token
         self._max_tokens = options.get("max_tokens")
-        self._gate = self._make_gate()
+        self._gate = gate_of(options)
         #: Only where there is more than text; plain text, the common case, goes a short way.
-        self._parts = self._make_parts() if options.get("markers") is not None else None
+        self._parts = parts_of(options, self._gate, before) if options.get("markers") is not None else None
         self._passes_all = self._gate is None and self._parts is None
         self._ready: list[Draft] = []
         self._clean = CleanText()
-        self._shown = _written(before.text)
+        self._shown = written(before.text)
         self._carried_ids: list[int] = []
         self._carried_tokens = 0
 
@@ -140,77 +116,6 @@ class ResponseStream:
         """What came of a call of this round, which has been flushed: with the tokens that no other draft carried."""
         return self._draft(TOOL_RESULT, result.payload())
 
-    @classmethod
-    def rebuild(
-        cls, events: Iterable[Event], *, detokenizer: Detokenizer | None, **options: Unpack[StreamOptions]
-    ) -> Self:
-        """The state after these stored events, to be fed with what comes after the tokens they carry.
-
-        Ids go through again, so half characters and kept back text are as they were. Text without
-        ids was shown, so it is no part of a stop string; what was kept back then comes again.
-        Rounds that are over are only counted; ``detokenizer`` and ``options`` are those of the one that runs.
-        """
-        over, said = split(events)
-        stream = cls(detokenizer=detokenizer, before=earlier(over), **options)
-        stream._replay(said)
-        max_tokens = stream._max_tokens
-        if max_tokens is not None and stream.completion_tokens >= max_tokens and not stream.finished:
-            stream.finish_reason = "length"  # no engine can be asked for zero tokens
-        return stream
-
-    def _make_gate(self) -> TextGate | None:
-        stops, output_filter = self._options.get("stops", ()), self._options.get("output_filter")
-        if not stops and output_filter is None:
-            return None
-        return TextGate(stops, self._options.get("include_stop", False), output_filter)
-
-    def _make_parts(self) -> PartStream:
-        markers = self._options.get("markers")
-        parser = MarkerParser(markers, self._options.get("in_reasoning", False)) if markers is not None else None
-        calls = ToolCalls(self._options.get("call_prefix", "call"), self._before.calls, self._before.call_ids)
-        return PartStream(self._gate, parser, calls, one_call=self._options.get("one_call", False))
-
-    def _replay(self, events: Sequence[Event]) -> None:
-        replays_ids = self._detokenizer is not None
-        has_all_ids = replays_ids and all(event.token_ids or not event.token_count for event in events)
-        owed: deque[Draft] = deque()
-        for event in events:
-            if event.token_ids and replays_ids:
-                text = self._feed_ids(event.token_ids)
-                owed += [*self._ready, *([Draft(TEXT, {"text": text})] if text else [])]
-                self._ready.clear()
-            else:
-                self._consume(event.token_count)
-            if has_all_ids:
-                self._pay(owed, event)
-            self._carried_ids.clear()
-            self._carried_tokens = 0
-        if has_all_ids:
-            # A token may give several events; those that were not stored are still to come.
-            self._ready = [Draft(draft.kind, draft.payload) for draft in owed]
-        elif self._parts is not None:
-            self._replay_text(events)
-        shown = [event.payload["text"] for event in events if event.kind == TEXT]
-        self._shown = _written(self._before.text + "".join(shown))
-
-    def _pay(self, owed: deque[Draft], event: Event) -> None:
-        """Take off what a stored event, made of whole drafts, has given out already."""
-        weight = _weight(event)
-        if weight > sum(map(_weight, owed)):
-            owed += self.flush(natural=True)  # the log went on to an end that was not stored
-        while owed and weight > 0:
-            weight -= _weight(owed.popleft())
-
-    def _replay_text(self, events: Sequence[Event]) -> None:
-        """The state of the kinds from what was shown, beside the gate, which has let it through already."""
-        markers = self._options["markers"]
-        assert markers is not None
-        self._parts = self._make_parts()
-        self._parts.gate = None
-        self._parts.push(spelled(markers, events, self._options.get("in_reasoning", False)), looks_for_stops=False)
-        self._parts.gate = self._gate
-        self._heed_ends()
-
     def _feed_ids(self, token_ids: Sequence[int]) -> str:
         assert self._detokenizer is not None, "an engine that yields ids needs a detokenizer"
         shown = ""
@@ -233,7 +138,7 @@ class ResponseStream:
         """From an engine that has told reasoning, refusals or tool calls apart."""
         if self._consume(output.token_count):
             if self._parts is None:
-                self._parts, self._passes_all = self._make_parts(), False
+                self._parts, self._passes_all = parts_of(self._options, self._gate, self._before), False
             text = self._clean.push(output.text or "")
             self._take(self._parts.take(output, text, self._looks_for_stops))
 
@@ -301,16 +206,8 @@ class ResponseStream:
         return draft
 
 
-def _written(text: str) -> io.StringIO:
+def written(text: str) -> io.StringIO:
+    """A text that grows at its end."""
     shown = io.StringIO()
     shown.write(text)
     return shown
-
-
-def _weight(delta: Draft | Event) -> int:
-    payload = delta.payload
-    if delta.kind in DELTAS:
-        return len(payload["text"])
-    if delta.kind != TOOL_CALL:
-        return 0
-    return len(payload["arguments"]) + ("name" in payload) + bool(payload["complete"])

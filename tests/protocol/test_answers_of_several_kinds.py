@@ -11,6 +11,7 @@ from streaming.protocol.engine_output import EngineOutput, ToolFragment
 from streaming.protocol.events import CONTINUED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Draft, Event, merge
 from streaming.protocol.markers import FORMATS, spelled
 from streaming.protocol.output_filter import Ruling
+from streaming.protocol.rebuilt_stream import RebuiltStream
 from streaming.protocol.response_stream import ResponseStream
 from tests.protocol import vocabularies
 from tests.protocol.tape import inputs
@@ -335,7 +336,7 @@ def test_what_was_let_go_at_an_end_that_was_not_stored_is_not_let_go_again():
 
 
 def stream_of_ids_rebuilt(stored, options):
-    return ResponseStream.rebuild(stored, detokenizer=Detokenizer(vocabulary(), b"a"), **options)
+    return RebuiltStream(stored, detokenizer=Detokenizer(vocabulary(), b"a"), **options)
 
 
 @given(inputs(32, lambda tape: (tape.many(lambda: 1 + tape.below(4), 4, 1), options_on(tape), ids_on(tape))))
@@ -377,7 +378,7 @@ def test_an_answer_of_text_goes_on_from_what_was_shown(markers, output_filter, o
     events = numbered(drafts, 1)
     for cut in range(1, len(events) + 1):
         stored = events[:cut]
-        rebuilt = ResponseStream.rebuild(stored, detokenizer=None, **options)
+        rebuilt = RebuiltStream(stored, detokenizer=None, **options)
         before = [Draft(event.kind, event.payload) for event in stored[1:]]
         later = run(rebuilt, of_text(*rest_of(written, markers, before)))
         assert seen([*before, *later]) == whole
@@ -393,6 +394,6 @@ def rest_of(written, markers, before):
 
 def test_an_answer_of_ids_can_be_carried_on_by_an_engine_of_text():
     stored = [Event(1, 1, REASONING, {"text": "hm"}, tuple(ids_of("<think>", "hm")), 3)]
-    rebuilt = ResponseStream.rebuild(stored, detokenizer=None, markers=THINK)
+    rebuilt = RebuiltStream(stored, detokenizer=None, markers=THINK)
     assert seen(run(rebuilt, of_text("m</think> ok"))) == [[REASONING, "m"], [TEXT, "ok"]]
     assert rebuilt.completion_tokens == 4

@@ -8,6 +8,7 @@ from hypothesis import given
 from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.engine_output import EngineOutput, EngineUsage
 from streaming.protocol.events import CONTINUED, STARTED, TEXT, Event, merge
+from streaming.protocol.rebuilt_stream import RebuiltStream
 from streaming.protocol.response_stream import ResponseStream
 from tests.protocol import vocabularies
 from tests.protocol.tape import inputs
@@ -253,7 +254,7 @@ def test_for_every_cut_the_rebuilt_stream_goes_on_as_the_undisturbed_one(case):
     events = numbered(drafts, commit_size)
     for cut in range(len(events) + 1):
         stored = [*events[:cut], Event(cut + 1, 2, CONTINUED, {"attempt": 2, "reason": "relay_lost"})]
-        rebuilt = ResponseStream.rebuild(stored, detokenizer=Detokenizer(words_and_bytes(), [132]), **options)
+        rebuilt = RebuiltStream(stored, detokenizer=Detokenizer(words_and_bytes(), [132]), **options)
         assert rebuilt.output_text == "".join(event.payload["text"] for event in stored if event.kind == TEXT)
         consumed = sum(len(event.token_ids) for event in stored)
         later = feed_each(rebuilt, ids[consumed:]) + rebuilt.flush(natural=True)
@@ -277,7 +278,7 @@ def test_an_answer_of_text_goes_on_from_what_was_shown(case):
     )
     events = numbered(whole, 1)
     for cut in range(1, len(events) + 1):
-        rebuilt = ResponseStream.rebuild(events[:cut], detokenizer=None, stops=stops)
+        rebuilt = RebuiltStream(events[:cut], detokenizer=None, stops=stops)
         rest = text[len(rebuilt.output_text) :]
         run(rebuilt, [EngineOutput(text=c, token_count=1) for c in rest])
         assert rebuilt.output_text == shown
@@ -286,9 +287,9 @@ def test_an_answer_of_text_goes_on_from_what_was_shown(case):
 
 def test_a_rebuilt_stream_that_has_all_its_tokens_is_finished():
     stored = [Event(1, 1, TEXT, {"text": "Caf costs"}, (1, 4), 2)]
-    rebuilt = ResponseStream.rebuild(stored, detokenizer=Detokenizer(vocabularies.from_pieces(CAFE), [0]), max_tokens=2)
+    rebuilt = RebuiltStream(stored, detokenizer=Detokenizer(vocabularies.from_pieces(CAFE), [0]), max_tokens=2)
     assert (rebuilt.finished, rebuilt.finish_reason) == (True, "length")
-    matched = ResponseStream.rebuild(
+    matched = RebuiltStream(
         [Event(1, 1, TEXT, {"text": "Caf"}, (1, 11), 2)],
         detokenizer=Detokenizer(vocabularies.from_pieces(CAFE), [0]), stops=["END"], max_tokens=2,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.engine_output import EngineOutput, ToolFragment
 from streaming.protocol.events import CONTINUED, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, merge
 from streaming.protocol.markers import FORMATS
+from streaming.protocol.rebuilt_stream import RebuiltStream
 from streaming.protocol.response_stream import ResponseStream
 from streaming.protocol.rounds import earlier, rounds_of, split
 from streaming.protocol.tool_result import ToolResult
@@ -36,7 +37,7 @@ def make(stored, rounds, commit_size, **options):
             store([Draft(TOOL_RESULT, result_of(call).payload()) for call in last.waiting])
         over, said = split(log)
         detokenizer = Detokenizer(vocabulary(), PROMPTS[len(over)])
-        stream = ResponseStream.rebuild(log, detokenizer=detokenizer, **options)
+        stream = RebuiltStream(log, detokenizer=detokenizer, **options)
         ids = rounds[len(over)]
         outputs = of_ids(ids[sum(len(event.token_ids) for event in said) :])
         store([d for output in [*outputs, EngineOutput(finish_reason="stop")] for d in stream.feed(output)])
@@ -132,7 +133,7 @@ def test_a_log_that_ends_amid_the_results_knows_which_calls_still_wait():
     log = with_result([*log, continued], second)
     assert rounds_of(log)[-1].waiting == []
     assert split(log)[1] == []
-    stream = ResponseStream.rebuild(log, detokenizer=None)
+    stream = RebuiltStream(log, detokenizer=None)
     assert (stream.output_text, stream.leftover, stream.finished) == ("ok ", ((), 0), False)
     assert stream.completion_tokens == sum(event.token_count for event in log)
 
@@ -179,8 +180,8 @@ def test_an_id_that_an_engine_gives_again_in_another_round_names_another_call(ca
 def test_tokens_of_all_rounds_together_have_one_limit():
     log = with_result(two_calls()[:-1], {"index": 0, "call_id": "call_0", "arguments": "{}"})
     made = sum(event.token_count for event in log)
-    stream = ResponseStream.rebuild(log, detokenizer=None, max_tokens=made)
+    stream = RebuiltStream(log, detokenizer=None, max_tokens=made)
     assert stream.finish_reason == "length"
-    stream = ResponseStream.rebuild(log, detokenizer=None, max_tokens=made + 2)
+    stream = RebuiltStream(log, detokenizer=None, max_tokens=made + 2)
     run(stream, of_text("a", "b", "c"))
     assert (stream.finish_reason, stream.completion_tokens) == ("length", made + 2)
