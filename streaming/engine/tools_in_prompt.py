@@ -8,6 +8,7 @@ from jinja2 import TemplateError
 
 from streaming.engine.prompt import text_of
 from streaming.engine.tokenizer import TokenizerBundle
+from streaming.protocol import strict_json
 from streaming.protocol.markers import HERMES, Markers, spelled_call
 
 #: A tool that no request has: where its name comes out, the template has a place for tools.
@@ -60,9 +61,10 @@ def _with_parsed_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parsed(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    # What a template can write again: not everything that JSON spells is text, or bears to be walked through.
     try:
-        arguments = json.loads(function["arguments"])
-    except (ValueError, RecursionError):
+        arguments = strict_json.parse(function["arguments"].encode())
+    except ValueError:
         return function
     return {**function, "arguments": arguments} if isinstance(arguments, dict) else function
 

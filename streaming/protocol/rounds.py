@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from . import strict_json
 from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Event, joined_payload
-from .tool_calls import parsed_arguments
 
 _SPOKEN = DELTAS | {TOOL_CALL}
 
@@ -94,6 +94,16 @@ def earlier(rounds: Sequence[Round]) -> Earlier:
 
 
 def _as_turn(call: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that are no JSON object would be refused by some engines; its result says that they were none."""
-    arguments = call["arguments"] if parsed_arguments(call["arguments"]) is not None else "{}"
+    """Arguments that are no JSON object would be refused by some engines; its result says that they were none.
+
+    So would be half characters, and what is nested without end: no tool of ours takes such.
+    """
+    arguments = call["arguments"] if _is_tellable(call["arguments"]) else "{}"
     return {"id": call["call_id"], "type": "function", "function": {"name": call["name"], "arguments": arguments}}
+
+
+def _is_tellable(arguments: str) -> bool:
+    try:
+        return isinstance(strict_json.parse(arguments.encode()), dict)
+    except strict_json.JsonRefused:
+        return False

@@ -36,13 +36,13 @@ class ToolCalls:
     An id names a call. At one index a new id is a new call; a fragment without an id goes on with the
     call that its index named last. Ids and names that come again are not appended. A call without an
     id of its own gets one from ``id_prefix``, the same one whenever the log is read again; so does one whose id
-    a call of an earlier round has. The first is number ``first``.
+    a call of an earlier round has. No two have one id. The first is number ``first``.
     """
 
     def __init__(self, id_prefix: str = "call", first: int = 0, taken: Collection[str] = ()) -> None:
         self._id_prefix = id_prefix
         self._first = first
-        self._taken = taken
+        self._taken = set(taken)
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._at_index: dict[int | None, _Call] = {}
@@ -96,6 +96,7 @@ class ToolCalls:
         own_id = call_id if call_id and call_id not in self._taken else f"{self._id_prefix}_{index}"
         while own_id in self._taken:
             own_id += "_"
+        self._taken.add(own_id)
         call = _Call(index, own_id)
         self._calls.append(call)
         self._by_id[call_id or own_id] = call

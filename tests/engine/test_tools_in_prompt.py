@@ -44,11 +44,12 @@ def test_a_template_with_a_place_gets_tools_and_arguments_as_objects(tmp_path):
     assert "tool: 42" in text
 
 
-def test_arguments_that_are_no_json_stay_the_text_that_they_are(tmp_path):
+@pytest.mark.parametrize("arguments", ["{", '{"a": "\\ud800"}', '{"a": ' + "[" * 600 + "]" * 600 + "}"])
+def test_arguments_that_no_template_can_write_stay_the_text_that_they_are(tmp_path, arguments):
     broken = [
-        {**TURNS[1], "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{"}}]}
+        {**TURNS[1], "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}]}
     ]
-    assert '<call>"{"</call>' in prompt(bundle_of(tmp_path, PLACE), broken, TOOLS)[0]
+    assert f"<call>{json.dumps(arguments)}</call>" in prompt(bundle_of(tmp_path, PLACE), broken, TOOLS)[0]
 
 
 @pytest.mark.parametrize(

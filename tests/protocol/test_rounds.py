@@ -154,8 +154,12 @@ def test_a_round_is_told_as_the_answer_with_its_calls_and_a_turn_for_each_result
     ]  # fmt: skip
 
 
-def test_arguments_that_are_no_json_are_not_told_to_engines_that_would_refuse_them():
-    call = {"index": 0, "call_id": "c", "name": "f", "arguments": '{"a": ', "complete": True, "error": "invalid"}
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": ', '{"a": "\\ud800"}', '{"\\ud800": 1}', '{"a": 1e999}', '{"a": ' + "[" * 600 + "]" * 600 + "}"],
+)
+def test_arguments_that_are_no_json_are_not_told_to_engines_that_would_refuse_them(arguments):
+    call = {"index": 0, "call_id": "c", "name": "f", "arguments": arguments, "complete": True}
     [one] = rounds_of([Event(1, 1, TOOL_CALL, call), Event(2, 1, TOOL_RESULT, ToolResult("c", "?").payload())])
     assert one.turns()[0]["tool_calls"][0]["function"]["arguments"] == "{}"
 
@@ -175,6 +179,13 @@ def test_an_id_that_an_engine_gives_again_in_another_round_names_another_call(ca
     assert [call["index"] for call in calls] == [0, 1, 2]
     assert len({call["call_id"] for call in calls}) == 3
     assert [one.waiting for one in rounds_of(log)] == [[], [], []]
+
+
+def test_an_id_that_an_engine_makes_up_before_it_is_ours_is_not_given_twice():
+    stream = ResponseStream(detokenizer=None)
+    fragments = [ToolFragment(0, "call_1", "f", "{}"), ToolFragment(1, None, "f", "{}"), ToolFragment(2, "", "f", "{}")]
+    run(stream, [*(EngineOutput(tool_calls=(one,)) for one in fragments), EngineOutput(finish_reason="stop")])
+    assert [call["call_id"] for call in stream.calls] == ["call_1", "call_1_", "call_2"]
 
 
 def test_tokens_of_all_rounds_together_have_one_limit():
