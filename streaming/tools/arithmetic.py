@@ -18,6 +18,8 @@ DEPTH_MAX = 200
 DIGITS_SHOWN = 34
 #: From so many digits before or after the point on, a result is shown with an exponent.
 PLAIN_DIGITS = 40
+#: Of what is refused.
+CHARS_SHOWN = 40
 #: How people write what Python spells otherwise.
 _SPELLINGS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "^": "**"})
 _PARSE_FAULTS = (SyntaxError, ValueError, MemoryError, RecursionError)
@@ -81,7 +83,7 @@ class _Evaluation:
                 return OPERATORS[type(op)](self.context, self.of(left, depth - 1), self.of(right, depth - 1))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 return self._called(name, args, depth)
-        raise Uncountable(f"{self._text(node)!r} is not arithmetic; {_NOTHING_ELSE}")
+        raise Uncountable(f"{self._shown(node)!r} is not arithmetic; {_NOTHING_ELSE}")
 
     def _called(self, name: str, args: list[ast.expr], depth: int) -> Decimal:
         function = FUNCTIONS[name]
@@ -94,8 +96,11 @@ class _Evaluation:
         if type(node.value) is int:
             return self.context.create_decimal(node.value)
         if type(node.value) is float:
-            return self.context.create_decimal(self._text(node))
-        raise Uncountable(f"{self._text(node)!r} is no number")
+            return self.context.create_decimal(self._text(node).replace("_", ""))
+        raise Uncountable(f"{self._shown(node)!r} is no number")
+
+    def _shown(self, node: ast.expr) -> str:
+        return self._text(node)[:CHARS_SHOWN]
 
     def _text(self, node: ast.expr) -> str:
-        return (ast.get_source_segment(self._source, node) or "")[:40]
+        return ast.get_source_segment(self._source, node) or ""

@@ -43,6 +43,9 @@ from streaming.tools.decimals import Uncountable
         ("(1\n + 2)", "3"),
         ("+".join("1" * 200), "200"),
         ("0 * -1", "0"),
+        ("1_000.5", "1000.5"),
+        (f"1.{'0' * 45}e5", "100000"),
+        (f"{'0' * 45}12.5", "12.5"),
     ],
 )
 def test_arithmetic_is_exact_in_decimals(expression, text):
@@ -52,6 +55,7 @@ def test_arithmetic_is_exact_in_decimals(expression, text):
 def test_what_is_not_said_exactly_is_told_as_rounded_and_shows_no_error_of_its_last_digits():
     assert evaluate("1 / 3") == ("0." + "3" * DIGITS_SHOWN, True)
     assert evaluate("1 / 3 * 3") == ("1", True)
+    assert evaluate(f"1{'0' * 43}.5") == ("1E+43", True)
     assert evaluate("round(10 / 4) + 0.5") == ("3.5", False)
 
 
