@@ -84,7 +84,6 @@ class Asking:
 
     def begin(self) -> None:
         """Ask for an engine, unless it was over before it began."""
-        self._phases.wait_for("queue")
         self._task = asyncio.create_task(self._attempt())
         if self.fate.interrupted or self.fate.given_up:
             self._task.cancel()
@@ -178,6 +177,7 @@ class Asking:
         """Lease and ask an engine; where it fails another, or, before the round began, it again a moment later."""
         attempts = self._attempts
         while True:
+            self._phases.wait_for("queue")
             try:
                 async with self._pool.lease(self._job.model, attempts.wish()) as lease:
                     self._admitted(lease)
@@ -191,7 +191,6 @@ class Asking:
                     await self._continue(error.reason)
             await asyncio.sleep(attempts.pause_s(lease))
             attempts.failed(lease)
-            self._phases.wait_for("queue")
 
     async def _continue(self, reason: str) -> None:
         """Have it stored that the answer goes on elsewhere, behind all that was shown of it."""

@@ -159,6 +159,23 @@ async def test_while_a_tool_runs_no_engine_is_kept_and_none_is_waited_for(bench,
     assert rest.index(b"function_call_output") < rest.index(b"42.") < rest.index(b"response.completed")
 
 
+async def test_a_later_round_waits_for_an_engine_no_longer_than_a_first(bench, chats, toolbox, settings):
+    settings.QUEUE_TIMEOUT_S = 0.3
+    toolbox.waits = True
+    response, _ = await chats()
+    await running(toolbox)
+    [seat] = bench.owner.pool.seats
+    seat.leased += seat.slots  # others have come meanwhile
+    toolbox.let_go.set()
+    try:
+        ended = await bench.ended(response)
+    finally:
+        seat.leased -= seat.slots
+    assert (ended.end_state, ended.end_reason, ended.output_text) == ("timed_out", "queue", "Let me see. ")
+    assert [one["ended"] for one in ended.attempts] == ["tool_calls"]
+    assert (seat.leased, len(bench.owner.pool._queue("scripted").waiting)) == (0, 0)
+
+
 async def test_a_stop_while_a_tool_runs_ends_it_and_the_answer_at_once(bench, chats, toolbox, engine):
     toolbox.waits = True
     response, _ = await chats()

@@ -123,6 +123,23 @@ def meant(events, response):
     return said.replace(response.id.removeprefix("resp_"), "…"), kinds
 
 
+async def test_who_runs_the_calls_that_were_left_waits_for_no_engine_meanwhile(
+    bench, successor, toolbox, engine, settings
+):
+    toolbox.waits = True
+    response, tail = await asked(bench)
+    await until("between results", engine, toolbox, tail)
+    await die(bench, response)
+    toolbox.began.clear()
+    settings.QUEUE_TIMEOUT_S = 0.2
+    assert await adopt_all(successor.owner) == 1
+    await running(toolbox)
+    assert set(successor.owner.relay(response.id)._watch._deadlines) == {"total"}
+    let_go(toolbox, engine)
+    toolbox.let_go.set()
+    assert (await successor.ended(response)).output_text == WHOLE
+
+
 async def test_an_abort_answer_whose_process_dies_in_a_tool_ends_with_what_was_counted(
     bench, successor, toolbox, engine
 ):
