@@ -156,7 +156,7 @@ def _response(response: Response, turn: store.Turn) -> ResponseOut:
         stop=StopOut(**figures) if figures else None,
         last_event_id=format_event_id(response.id, *turn.position) if turn.position else None,
         output=turn.output,
-        run_tools=(response.request.get("options") or {}).get("run_tools") or [],
+        run_tools=response.run_tools,
         json_answer=_json(turn),
         mark=response.mark,
         age_ms=None if response.end_state else (timezone.now() - response.created_at).total_seconds() * 1000,

@@ -1,5 +1,7 @@
 """Owns the tables of responses and their logs, and the constraints that keep them honest."""
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
@@ -152,6 +154,18 @@ class Response(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What decides about its stream beside the sampling; nothing of a response that was erased."""
+        options: dict[str, Any] = self.request.get("options", {})
+        return options
+
+    @property
+    def run_tools(self) -> list[str]:
+        """The names of our own tools that it may call."""
+        names: list[str] = self.options.get("run_tools", [])
+        return names
 
     @property
     def wasted_tokens(self) -> int:

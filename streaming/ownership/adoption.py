@@ -90,12 +90,11 @@ async def _end(owner: Owner, response: Response, how: End) -> None:
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
     """An engine that goes on where another stopped; a round of which there is nothing yet may begin at any."""
-    asked = response.request.get("options", {})
-    over, said = split(await threads.run(log.read, response.id)) if asked.get("run_tools") else ([], [])
+    over, said = split(await threads.run(log.read, response.id)) if response.run_tools else ([], [])
     rows = [row for row in await owner.pool.rows() if row.model == response.model]
     if over and not said:
         return next(iter(rows), None)
-    if asked.get("constrained") and not over:
+    if response.options.get("constrained") and not over:
         return None  # its grammar would begin anew in the middle of the answer
     return next((row for row in rows if engine_for(row).can_continue), None)
 

@@ -60,12 +60,14 @@ class Ask:
     @property
     def stored_options(self) -> dict[str, Any]:
         """What decides about the stream beside the sampling, as the row keeps it for whoever carries on."""
-        constrained = self.json_schema is not None or self.must_call
-        tools = bool(self.tools)
-        flags = {"tools": tools, "must_call": self.must_call, "one_call": tools and self.one_call}
-        flags["constrained"] = constrained
-        ours = {"tools": True, "run_tools": list(self.run_tools)} if self.run_tools else {}
-        return {**self.options, **{name: True for name, is_set in flags.items() if is_set}, **ours}
+        said: dict[str, Any] = {
+            "tools": bool(self.tools or self.run_tools),
+            "must_call": self.must_call,
+            "one_call": bool(self.tools) and self.one_call,
+            "constrained": self.json_schema is not None or self.must_call,
+            "run_tools": list(self.run_tools),
+        }
+        return {**self.options, **{name: value for name, value in said.items() if value}}
 
 
 class Refused(Exception):

@@ -113,7 +113,6 @@ def beginning_of(row: Engine, response_id: str, request: Mapping[str, Any], prom
 def job_of(response: Response, policy: Policy, prompt_ids: Sequence[int]) -> Job:
     """What the row asks for: all but what only the first owner has, the turns and a caller's tools."""
     request = response.request
-    names = request.get("options", {}).get("run_tools", ())
     return Job(
         response_id=response.id,
         epoch=response.epoch,
@@ -124,8 +123,8 @@ def job_of(response: Response, policy: Policy, prompt_ids: Sequence[int]) -> Job
         policy=policy,
         cache_salt=str(response.user_id),
         priority=LATER if response.purpose in Response.UNHURRIED else 0,
-        tools=tools.definitions(names),
-        run_tools=names,
+        tools=tools.definitions(response.run_tools),
+        run_tools=response.run_tools,
         conversation=response.conversation_id or "",
         earlier_attempts=response.attempts,
     )

@@ -1,6 +1,6 @@
 """Owns the canonical events of a response: kinds, shapes, how deltas merge. Does not encode or store them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
@@ -83,6 +83,15 @@ def joined_payload(run: Sequence[Draft | Event]) -> dict[str, Any]:
     for delta in run:
         payload |= delta.payload
     return payload | {"arguments": "".join([delta.payload["arguments"] for delta in run])}
+
+
+def calls_of(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """The tool calls that these events hold, each as one payload, in the order in which they began."""
+    calls: dict[int, list[Event]] = {}
+    for event in events:
+        if event.kind == TOOL_CALL:
+            calls.setdefault(event.payload["index"], []).append(event)
+    return [joined_payload(call) for call in calls.values()]
 
 
 def _joined(run: Sequence[Draft]) -> Draft:

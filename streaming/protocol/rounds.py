@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from . import strict_json
-from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Event, joined_payload
+from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Event, calls_of
 
 _SPOKEN = DELTAS | {TOOL_CALL}
 
@@ -45,11 +45,7 @@ class Round:
     @property
     def calls(self) -> list[dict[str, Any]]:
         """Its calls, each as one payload, in the order in which they began."""
-        calls: dict[int, list[Event]] = {}
-        for event in self.said:
-            if event.kind == TOOL_CALL:
-                calls.setdefault(event.payload["index"], []).append(event)
-        return [joined_payload(call) for call in calls.values()]
+        return calls_of(self.said)
 
     @property
     def waiting(self) -> list[dict[str, Any]]:

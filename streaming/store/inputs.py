@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.models import Response, ResponseEvent, ResponseInput
-from streaming.protocol.dialects.base import calls_of
-from streaming.protocol.events import TOOL_CALL, Event
+from streaming.protocol.events import TOOL_CALL, Event, calls_of
 
 from . import remains, responses
 

@@ -26,5 +26,4 @@ def verdicts(responses: Iterable[Response]) -> dict[str, Verdict]:
 
 
 def _is_json(response: Response) -> bool:
-    options = response.request.get("options") or {}
-    return bool(options.get("constrained") and not options.get("must_call"))
+    return bool(response.options.get("constrained") and not response.options.get("must_call"))

@@ -100,7 +100,7 @@ def _take(response: Response, new_owner: str | None) -> bool:
     )
     if (row := unended.select_for_update(of=("self",)).select_related("engine").first()) is None:
         return False
-    rounds = rounds_of(log.read(row.id)) if row.request.get("options", {}).get("run_tools") else ()
+    rounds = rounds_of(log.read(row.id)) if row.run_tools else ()
     response.attempts = attempts.with_lost(row, logged_tokens(row.id), rounds)
     return bool(unended.update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts))
 

@@ -17,7 +17,7 @@ def turns_of(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
 
     Out of its log, or what is left of that. An answer that did not call is not among them.
     """
-    ran = [response for response in responses if response.end_state and _may_have_run(response)]
+    ran = [response for response in responses if response.end_state and response.run_tools]
     left = {response.id: remains.left(response, response.remains) for response in ran if response.remains}
     logs = {**left, **_logs([response.id for response in ran if response.id not in left])}
     return {id_: turns(log) for id_, log in logs.items() if any(event.kind == TOOL_RESULT for event in log)}
@@ -26,10 +26,6 @@ def turns_of(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
 def turns(log: Iterable[Event]) -> list[dict[str, Any]]:
     """What a prompt says of an answer that is over: of each round the text, the calls that have results, and these."""
     return [turn for one in rounds_of(log) for turn in (_answered(one) if one.is_over else _said(one))]
-
-
-def _may_have_run(response: Response) -> bool:
-    return bool((response.request.get("options") or {}).get("run_tools"))
 
 
 def _logs(response_ids: list[str]) -> dict[str, list[Event]]:

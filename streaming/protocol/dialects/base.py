@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Protocol
 
 from ..end_state import default_message
-from ..events import ENDED, TOOL_CALL, Event, joined_payload, run_key
+from ..events import ENDED, Event, run_key
 from ..sse import frame
 
 DETACHED = "stream_detached"
@@ -69,15 +69,6 @@ def text_of(group: Sequence[Event]) -> str:
         text: str = group[0].payload["text"]
         return text
     return "".join([event.payload["text"] for event in group])
-
-
-def calls_of(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The tool calls that these events hold, each as one payload, in the order in which they began."""
-    calls: dict[int, list[Event]] = {}
-    for event in events:
-        if event.kind == TOOL_CALL:
-            calls.setdefault(event.payload["index"], []).append(event)
-    return [joined_payload(call) for call in calls.values()]
 
 
 def ended_payload(events: Sequence[Event]) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from ..end_state import COMPLETED
-from ..events import ENDED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Event, joined_payload
+from ..events import ENDED, REASONING, REFUSAL, STARTED, TEXT, TOOL_CALL, Event, calls_of, joined_payload
 from ..sse import checked_field, frame
 from ..usage import count
 from . import base
@@ -53,7 +53,7 @@ class OpenAIChatEncoder:
             text = base.text_of([event for event in events if event.kind == kind])
             if text:
                 message[field] = text
-        calls = base.calls_of(events)
+        calls = calls_of(events)
         if calls:
             message |= {"content": message["content"] or None, "tool_calls": [_call_object(call) for call in calls]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": ended["finish_reason"]}
