@@ -15,7 +15,8 @@ from streaming.engine.base import EngineError, GenerateRequest, Sampling
 from streaming.engine.llamacpp import LlamaCppEngine
 from tests.child import ROOT
 from tests.fault_engine import FaultEngine
-from tests.stream.conftest import bench, user  # noqa: F401  for tests of the whole stack
+from tests.stream.conftest import bench, successor, user  # noqa: F401  for tests of the whole stack
+from tests.stream.toolbox import toolbox  # noqa: F401
 
 NUMBERS = itertools.count(1)
 #: What the fault engine does after three chunks, and the reason that follows, whatever the wire.

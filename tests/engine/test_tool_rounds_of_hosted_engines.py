@@ -6,17 +6,15 @@ import json
 import pytest
 from aiohttp import web
 
-from streaming import tools
 from streaming.models import Conversation, Engine
 from streaming.ownership.adoption import adopt_all
 from streaming.ownership.ask import Ask
-from streaming.ownership.owner import Owner
 from streaming.ownership.start import check, start
 from streaming.protocol.dialects import OPENAI_RESPONSES
 from streaming.protocol.policy import parse_policy
 from streaming.store import threads
-from tests.stream.conftest import DEADLINE_S, Bench
-from tests.stream.test_tool_rounds import Toolbox, kinds_of, results_of, running
+from tests.stream.conftest import DEADLINE_S
+from tests.stream.toolbox import kinds_of, results_of, running
 
 BASE = {"openai": "/v1", "anthropic": ""}
 ARGUMENTS = {"expression": "6*7"}
@@ -108,22 +106,6 @@ async def endpoint():
 async def row(request, endpoint):
     fields = {"name": "h", "kind": request.param, "model": "hosted", "context_tokens": 4096}
     return await threads.write(lambda: Engine.objects.create(url=endpoint.url + BASE[request.param], **fields))
-
-
-@pytest.fixture
-def toolbox(monkeypatch):
-    box = Toolbox()
-    monkeypatch.setattr(tools, "run", box.run)
-    return box
-
-
-@pytest.fixture
-async def successor(bench):
-    """Another process, so to speak."""
-    owner = Owner()
-    await owner.start()
-    yield Bench(owner, bench.user)
-    await owner.drain(0)
 
 
 async def asked(bench):

@@ -18,6 +18,7 @@ from streaming.protocol.dialects.base import Head
 from streaming.protocol.policy import parse_policy
 from streaming.reader import Reader
 from streaming.store import log, threads
+from tests.stream.toolbox import toolbox  # noqa: F401  a fixture
 
 DEADLINE_S = 20
 

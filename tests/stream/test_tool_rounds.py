@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from streaming import tools
 from streaming.admission import quota_book
 from streaming.engine.registry import bundle_for
 from streaming.metrics.tools import CALLS
@@ -20,49 +19,12 @@ from streaming.protocol.tool_result import ToolResult
 from streaming.reader import Reader
 from streaming.store import quotas, threads
 from tests.stream.conftest import DEADLINE_S, text_of, until_stored
+from tests.stream.toolbox import call, kinds_of, outputs, results_of, running
 
 NAMES = ("calculate", "current_time")
 
 
-def call(arguments='{"expression": "6*7"}', name="calculate"):
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>\n'
-
-
-def outputs(*texts):
-    return [{"text": text} for text in texts]
-
-
 TWO_ROUNDS = {"outputs": outputs("Let me see. ", call()), "rounds": [{"outputs": outputs("It is ", "42.")}]}
-
-
-class Toolbox:
-    """Stands in for our tools: each call waits until it is let go, where it was told to."""
-
-    def __init__(self):
-        self.calls = []
-        self.cancelled = 0
-        self.waits = False
-        self.began = asyncio.Event()
-        self.let_go = asyncio.Event()
-        self.outcome = lambda call: ToolResult(call.call_id, f"result of {call.name} {json.dumps(call.arguments)}")
-
-    async def run(self, user_id, names, call):
-        self.calls.append((user_id, tuple(names), call))
-        self.began.set()
-        try:
-            if self.waits:
-                await self.let_go.wait()
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-        return self.outcome(call)
-
-
-@pytest.fixture
-def toolbox(monkeypatch):
-    box = Toolbox()
-    monkeypatch.setattr(tools, "run", box.run)
-    return box
 
 
 @pytest.fixture
@@ -79,16 +41,6 @@ async def chats(row, bench, toolbox):
         return await bench.ask(script, conversation_id=chat.id, question=question, **fields)
 
     return ask
-
-
-def results_of(events):
-    return [event.payload for event in events if event.kind == "tool_result"]
-
-
-def kinds_of(events):
-    """The kinds in their order, runs of one as one."""
-    kinds = [event.kind for event in events]
-    return [kind for at, kind in enumerate(kinds) if at == 0 or kind != kinds[at - 1]]
 
 
 async def test_calls_are_run_and_the_model_reads_what_came_of_them(bench, chats, toolbox, engine, row):
@@ -126,11 +78,6 @@ async def test_prompts_of_all_rounds_are_counted_and_each_is_an_attempt_that_is_
     assert not ended.usage_estimated
     assert events[-1].payload["usage"]["prompt_tokens"] == ended.prompt_tokens
     assert len(figures.ordered_gaps_ms) == 2 + 2  # between three outputs and three; between rounds is no gap
-
-
-async def running(toolbox):
-    async with asyncio.timeout(DEADLINE_S):
-        await toolbox.began.wait()
 
 
 async def test_while_a_tool_runs_no_engine_is_kept_and_none_is_waited_for(bench, chats, toolbox, engine, settings):

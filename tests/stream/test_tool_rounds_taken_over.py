@@ -11,7 +11,7 @@ from streaming.protocol.events import CONTINUED
 from streaming.protocol.rounds import rounds_of
 from streaming.store import threads
 from tests.stream.conftest import DEADLINE_S, until_stored
-from tests.stream.test_tool_rounds import Toolbox, call, kinds_of, outputs, results_of, running
+from tests.stream.toolbox import call, kinds_of, outputs, results_of, running
 
 NAMES = ("calculate",)
 GATES = ("in round 1", "before round 2", "in round 2")
@@ -20,13 +20,6 @@ SCRIPT = {
     "rounds": [{"outputs": [{"gate": "before round 2"}, *outputs("It "), {"gate": "in round 2"}, *outputs("is 42.")]}],
 }
 WHOLE = "Let me see. It is 42."
-
-
-@pytest.fixture
-def toolbox(monkeypatch):
-    box = Toolbox()
-    monkeypatch.setattr("streaming.tools.run", box.run)
-    return box
 
 
 @pytest.fixture
