@@ -23,8 +23,10 @@ DELTAS = frozenset({TEXT, REASONING, REFUSAL})
 
 def size_bytes(payload: Mapping[str, Any]) -> int:
     """About what an event of this payload takes: its texts and a little more."""
-    text, arguments, output = payload.get("text"), payload.get("arguments"), payload.get("output")
-    return 64 + len(text or "") + len(arguments or "") + len(output or "")
+    text = payload.get("text")
+    if text is not None:
+        return 64 + len(text)
+    return 64 + len(payload.get("arguments") or "") + len(payload.get("output") or "")
 
 
 class Draft(NamedTuple):
