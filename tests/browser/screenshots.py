@@ -49,6 +49,19 @@ def visible_range(light_m: float, eye_m: float) -> float:
 In *haze* the **luminous** range is what counts, and that depends on the lamp.
 """
 
+CALLS = """\
+I will work it out, and look whether we spoke of it.
+<tool_call>
+{"name": "calculate", "arguments": {"expression": "2.08 * (7 + 2)"}}
+</tool_call>
+<tool_call>
+{"name": "search_conversations", "arguments": {"query": "Fastnet"}}
+</tool_call>
+"""
+SUMMED_UP = (
+    "From a deck 4 m above the sea Fastnet Rock is seen **18.7 nautical miles** away, as we had it in the table."
+)
+
 
 def main() -> None:
     """Make every picture anew."""
@@ -60,6 +73,7 @@ def main() -> None:
             with closing(playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)) as browser:
                 talk(site)
                 take_chats(site, browser)
+                take_tools(site, browser)
                 take_admin(site, browser)
         finally:
             site.stop()
@@ -136,6 +150,26 @@ def take_chats(site: Site, browser: Browser) -> None:
             page = context.new_page()
             page.goto(finished)
             take_finished(page, name)
+
+
+def take_tools(site: Site, browser: Browser) -> None:
+    """An answer that calls two tools, by a model that marks its calls."""
+    first, last = ([{"text": piece} for piece in re.findall(r"\s*\S+|\s+$", text)] for text in (CALLS, SUMMED_UP))
+    played = {"outputs": first, "finish_reason": "tool_calls", "delay_s": 0.01, "rounds": [{"outputs": last}]}
+    site.scripted("demo-tools", script=played, markers="hermes")
+    with closing(signed_in(site, browser, "reader", viewport=DESKTOP, color_scheme="light")) as context:
+        page = context.new_page()
+        page.goto(site.url)
+        page.get_by_test_id("model").select_option("demo-tools")
+        page.get_by_test_id("options").click()
+        for name in ("calculate", "search_conversations"):
+            page.get_by_test_id(f"run-{name}").check()
+        page.get_by_test_id("save-options").click()
+        page.get_by_test_id("composer").fill("How far is the light of Fastnet Rock seen from our deck?")
+        page.get_by_test_id("composer").press("Enter")
+        ended = page.locator("[data-testid=message-assistant][data-end-state=completed]")
+        expect(ended.get_by_test_id("tool-result")).to_have_count(2, timeout=30_000)
+        take(page, "chat-tools")
 
 
 def take_finished(page: Page, name: str) -> None:

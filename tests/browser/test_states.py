@@ -98,6 +98,11 @@ def test_a_refusal_for_long_is_told_and_stop_ends_the_waiting(chat):
     chat.play(outputs=[{"text": "later"}])
     chat.ends("rejected")
     expect(chat.error_card).to_contain_text("Too many requests")
+    # That the conversation was made is told late.
+    told = json.dumps({"type": "conversations", "conversation": chat.conversation_id})
+    chat.page.evaluate("data => window.__sockets.at(-1).onmessage({ data })", told)
+    chat.page.evaluate("fetch('/api/conversations').then((answer) => answer.text())")
+    expect(chat.error_card).to_contain_text("Too many requests")
     refuse(chat.page, 503, "overloaded", 60)
     chat.newest.get_by_test_id("retry").click()
     expect(chat.page.get_by_test_id("status-text")).to_have_text(re.compile(r"again in [56]\d s"))

@@ -204,6 +204,11 @@ def test_long_results_are_folded_and_cut(chat):
     result = chat.newest.get_by_test_id("tool-result")
     expect(result).not_to_have_attribute("open", "")
     expect(result.locator("pre")).not_to_be_visible()
+    chat.page.emulate_media(media="print")
+    expect(result.locator("pre")).to_be_visible()
+    assert result.evaluate("node => node.scrollHeight") > 300
+    chat.page.emulate_media(media="screen")
+    expect(result.locator("pre")).not_to_be_visible()
     result.locator("summary").press("Enter")
     expect(result.locator("pre")).to_have_text(re.compile("^(word ){240}…"))
     result.get_by_test_id("show-all").click()

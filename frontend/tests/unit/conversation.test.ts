@@ -4,9 +4,10 @@ import { beforeEach, expect, it } from 'vitest';
 import { asMarkdown } from '../../src/lib/export';
 import { dropDraft, keepDraft, readDraft, wipeDrafts } from '../../src/lib/state/drafts';
 import { groupByDay } from '../../src/lib/state/list.svelte';
+import { Conversation } from '../../src/lib/state/conversation.svelte';
 import { treeOf } from '../../src/lib/state/turns.svelte';
-import type { StoredMessage, StoredResponse } from '../../src/lib/api';
-import { FakeEnv } from './fakes';
+import type { Api, StoredMessage, StoredResponse } from '../../src/lib/api';
+import { FakeEnv, refusal, settle } from './fakes';
 
 const message = (id: string, parent: string | null, role: string, response: Partial<StoredResponse> | null = null) =>
   ({ id, parent, role, text: `text of ${id}`, created_at: '', response }) as StoredMessage;
@@ -88,4 +89,22 @@ it('wipes all drafts at sign-out, and nothing else', () => {
   localStorage.setItem('theme', 'dark');
   wipeDrafts();
   expect([readDraft(null), readDraft('c1'), localStorage.getItem('theme')]).toEqual(['', '', 'dark']);
+});
+
+it('keeps a message that was refused, and why, whatever is told of its conversation meanwhile', async () => {
+  const env = new FakeEnv(() => refusal(429, 'over_quota', { 'Retry-After': '4000' }));
+  let asked = 0;
+  const stored = async () => ((asked += 1), { id: 'c', title: '', model: null, system_prompt: '', messages: [] });
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  await conversation.send('too many');
+  await settle();
+  await conversation.load();
+  conversation.follow('resp_elsewhere');
+  await settle();
+  expect(conversation.turns.map(({ role, run }) => [role, run?.latest.refusal?.code])).toEqual([
+    ['user', undefined],
+    ['assistant', 'over_quota'],
+  ]);
+  expect(asked).toBe(0);
 });

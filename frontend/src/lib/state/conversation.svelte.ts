@@ -53,7 +53,7 @@ export class Conversation {
   }
 
   async load(): Promise<void> {
-    if (this.id === null || this.loading === 'yes' || this.#runs().length > 0) return;
+    if (this.id === null || this.loading === 'yes' || this.#runs().length > 0 || this.#endsUnsent) return;
     this.loading = 'yes';
     try {
       this.#show(await this.api.conversation(this.id));
@@ -78,7 +78,13 @@ export class Conversation {
     return shown.some((answer) => answer?.responseId === responseId);
   }
 
+  /** The newest message or answer was not taken: only this page has it, with why, and what can be done. */
+  get #endsUnsent(): boolean {
+    return this.turns.at(-1)?.id === null;
+  }
+
   #catchUp(): void {
+    if (this.#endsUnsent) return;
     const unseen = this.#unseen;
     this.#unseen = null;
     if (unseen !== null && !this.knows(unseen)) void this.load();
@@ -207,7 +213,7 @@ export class Conversation {
   /** An answer ended before a stream could say under which ids: it was stored, or its stop overtook the message. */
   async #learnFromStore(answer: Answer, sent: string): Promise<void> {
     const stored = await this.api.conversation(this.id!).catch(() => null);
-    if (!stored || this.#runs().length > 0) return;
+    if (!stored || this.#runs().length > 0 || this.#endsUnsent) return;
     if (stored.messages.some(({ response }) => response?.id === answer.responseId)) this.#show(stored);
     else keepDraft(this.id, sent); // only this page has the message
   }
