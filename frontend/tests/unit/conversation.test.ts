@@ -108,3 +108,16 @@ it('keeps a message that was refused, and why, whatever is told of its conversat
   ]);
   expect(asked).toBe(0);
 });
+
+it('learns from the store under which ids an answer stands that ended before its stream began', async () => {
+  const body = JSON.stringify({ error: { code: 'cancelled', message: '', end_state: 'cancelled', end_reason: 'user' } });
+  const env = new FakeEnv(() => new Response(body, { status: 409, headers: { 'X-Response-ID': 'resp_1' } }));
+  const messages = [message('u1', null, 'user'), message('a1', 'u1', 'assistant', { ...ENDED, end_state: 'cancelled', end_reason: 'user' })];
+  const stored = async () => ({ id: 'c', title: '', model: null, system_prompt: '', messages });
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  await conversation.send('stopped at once');
+  await settle();
+  await settle();
+  expect(conversation.turns.map(({ id }) => id)).toEqual(['u1', 'a1']);
+});
