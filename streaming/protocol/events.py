@@ -87,9 +87,9 @@ def joined_payload(run: Sequence[Draft | Event]) -> dict[str, Any]:
     return payload | {"arguments": "".join([delta.payload["arguments"] for delta in run])}
 
 
-def calls_of(events: Iterable[Event]) -> list[dict[str, Any]]:
+def calls_of(events: Iterable[Draft | Event]) -> list[dict[str, Any]]:
     """The tool calls that these events hold, each as one payload, in the order in which they began."""
-    calls: dict[int, list[Event]] = {}
+    calls: dict[int, list[Draft | Event]] = {}
     for event in events:
         if event.kind == TOOL_CALL:
             calls.setdefault(event.payload["index"], []).append(event)

@@ -41,11 +41,6 @@ class PartStream:
         return len(self._calls) > 0
 
     @property
-    def calls(self) -> list[dict[str, Any]]:
-        """All that their events say, one payload for each call."""
-        return self._calls.payloads
-
-    @property
     def finish_reason(self) -> str | None:
         """Set once the answer is over, whatever its engine still sends."""
         if self._has_its_call:

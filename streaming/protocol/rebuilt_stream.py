@@ -49,6 +49,8 @@ class RebuiltStream(ResponseStream):
             self._ready = [Draft(draft.kind, draft.payload) for draft in owed]
         elif self._parts is not None:
             self._take_text_again(events)
+        # Not as they are read again: what the model left open there is closed where it is spelled.
+        self._told = [event for event in events if event.kind == TOOL_CALL]
         shown = [event.payload["text"] for event in events if event.kind == TEXT]
         self._shown = written(self._before.text + "".join(shown))
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from .clean_text import REPLACEMENT, CleanText
 from .detokenizer import Detokenizer
 from .engine_output import EngineOutput, EngineUsage
-from .events import TEXT, TOOL_RESULT, Draft, merge
+from .events import TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, calls_of, merge
 from .part_stream import Piece
 from .rounds import NOTHING, Earlier
 from .stream_options import StreamOptions, gate_of, parts_of
@@ -43,6 +43,8 @@ class ResponseStream:
         self._parts = parts_of(options, self._gate, before) if options.get("markers") is not None else None
         self._passes_all = self._gate is None and self._parts is None
         self._ready: list[Draft] = []
+        #: What was given out of the round's calls.
+        self._told: list[Draft | Event] = []
         self._clean = CleanText()
         self._shown = written(before.text)
         self._carried_ids: list[int] = []
@@ -65,8 +67,8 @@ class ResponseStream:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """The calls of the round so far, each as one payload."""
-        return self._parts.calls if self._parts is not None else []
+        """The calls of the round so far, each as one payload: as the log tells them, whoever reads it."""
+        return [call for call in calls_of(self._told) if "name" in call]
 
     @property
     def matched_stop(self) -> str | None:
@@ -194,6 +196,8 @@ class ResponseStream:
         for draft in drafts:
             if draft.kind == TEXT:
                 self._shown.write(draft.payload["text"])
+            elif draft.kind == TOOL_CALL:
+                self._told.append(draft)
         return drafts
 
     def _draft(self, kind: str, payload: Mapping[str, Any]) -> Draft:

@@ -50,11 +50,6 @@ class ToolCalls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    @property
-    def payloads(self) -> list[dict[str, Any]]:
-        """All that their events say, one payload for each call that has a name."""
-        return [_whole(call) for call in self._calls if call.announced]
-
     def is_new(self, fragment: ToolFragment) -> bool:
         """Whether a fragment would begin another call."""
         return self._known(fragment) is None
@@ -145,11 +140,6 @@ def _delta(call: _Call, arguments: str) -> dict[str, Any]:
 def _fault(call: _Call) -> dict[str, str]:
     is_valid = call.name and parsed_arguments("".join(call.arguments)) is not None
     return {} if is_valid else {"error": INVALID_ARGUMENTS}
-
-
-def _whole(call: _Call) -> dict[str, Any]:
-    payload = _delta(call, "".join(call.arguments)) | {"name": call.name, "complete": call.complete}
-    return payload | _fault(call) if call.complete else payload
 
 
 def _cleaned(text: str) -> str:

@@ -5,11 +5,12 @@ from hypothesis import given
 
 from streaming.protocol.detokenizer import Detokenizer
 from streaming.protocol.engine_output import EngineOutput, ToolFragment
-from streaming.protocol.events import CONTINUED, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, merge
+from streaming.protocol.events import CONTINUED, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, calls_of, merge
 from streaming.protocol.markers import FORMATS
 from streaming.protocol.rebuilt_stream import RebuiltStream
 from streaming.protocol.response_stream import ResponseStream
 from streaming.protocol.rounds import earlier, rounds_of, split
+from streaming.protocol.tool_calls import complete_call
 from streaming.protocol.tool_result import ToolResult
 from tests.protocol.tape import inputs
 from tests.protocol.test_answers_of_several_kinds import ids_of, of_ids, of_text, run, seen, vocabulary
@@ -179,6 +180,27 @@ def test_an_id_that_an_engine_gives_again_in_another_round_names_another_call(ca
     assert [call["index"] for call in calls] == [0, 1, 2]
     assert len({call["call_id"] for call in calls}) == 3
     assert [one.waiting for one in rounds_of(log)] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("markers", "text"),
+    [
+        ("hermes", '<tool_call>\n{"name": "f", "arguments": {"a": 1\n</tool_call>\n'),
+        ("hermes", '<tool_call>\n{"name": "f", "arguments": "{\\"a\\": 1"}\n</tool_call>\n'),
+        ("llama3", '{"name": "f", "parameters": "{\\"a\\": 1"}; {"name": "g", "parameters": {"a": 2}}'),
+        ("llama3", '{"name": "f", "parameters": {"a": 1}; {"name": "g", "parameters": {"a": 2}}'),
+    ],
+)
+def test_who_goes_on_from_text_runs_the_calls_that_the_log_tells_and_makes_none_whole(markers, text):
+    options = {"markers": FORMATS[markers]}
+    first = ResponseStream(detokenizer=None, **options)
+    log = [Event(1, 1, STARTED, {}), *(Event(2 + n, 1, *draft) for n, draft in enumerate(run(first, of_text(text))))]
+    rest = RebuiltStream(log, detokenizer=None, **options)
+    for stream in (first, rest):
+        stream.feed(EngineOutput(finish_reason="stop"))
+        stream.flush(natural=True)
+    assert rest.calls == first.calls == calls_of(log)
+    assert [complete_call(call) for call in rest.calls] == [complete_call(call) for call in first.calls]
 
 
 def test_an_id_that_an_engine_makes_up_before_it_is_ours_is_not_given_twice():
