@@ -34,6 +34,8 @@ WORDS: dict[str, Any] = {
     "reasoning_text": "",
     "remains": None,
 }
+#: What stays in the payload of an end: no words, and all that is needed to tell it to whoever is reading.
+HOW = ("end_state", "end_reason", "finish_reason")
 DELETED = decide(None, STOPPED, "deleted")
 BATCH = 200
 TRUNCATE_TRIES = 40
@@ -63,11 +65,12 @@ def _erase(ids: Sequence[str]) -> None:
     events = ResponseEvent.objects.filter(response_id__in=ids)
     events.exclude(kind=ENDED).delete()
     # The end stays in its place: it is what refuses a late writer.
-    by_end: dict[str | None, list[str]] = defaultdict(list)
-    for response_id, end_state in Response.objects.filter(id__in=ids).values_list("id", "end_state"):
-        by_end[end_state].append(response_id)
-    for end_state, ended in by_end.items():
-        events.filter(response_id__in=ended).update(payload={"end_state": end_state}, token_ids=None)
+    by_end: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    for response_id, *how in Response.objects.filter(id__in=ids).values_list("id", *HOW):
+        by_end[tuple(how)].append(response_id)
+    for how, ended in by_end.items():
+        payload: dict[str, Any] = {**dict(zip(HOW, how, strict=True)), "error": None, "usage": {}}
+        events.filter(response_id__in=ended).update(payload=payload, token_ids=None)
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -12,6 +12,8 @@ from django.db import connection, models
 from django.utils import timezone
 
 from streaming.models import Conversation, Message, Response, ResponseEvent, ResponseInput
+from streaming.protocol.dialects import ENCODERS, encoder_for
+from streaming.protocol.dialects.base import Head
 from streaming.protocol.end_state import COMPLETED, End
 from streaming.protocol.events import ENDED, REASONING, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Event
 from streaming.store import conversations, erasure, log, orphans, responses, threads
@@ -136,6 +138,12 @@ async def test_an_answer_that_is_deleted_while_it_runs_stops_the_engine_and_writ
     assert (stored.end_state, stored.end_reason, stored.output_text) == ("cancelled", "deleted", "")
     assert stored.generated_tokens > 0
     await threads.run(everything_is_gone)
+    row = await threads.run(lambda: ResponseEvent.objects.get(response_id=response.id))
+    end = Event(row.seq, row.epoch, row.kind, row.payload)
+    for dialect in ENCODERS:  # somebody may be reading
+        encoder = encoder_for(dialect, Head(response.id, response.model, 0))
+        encoder.fold([Event(1, 1, STARTED, {}), Event(2, 1, TEXT, {"text": MARKER})])
+        assert b"cancelled" in encoder.encode([end])
 
 
 def test_an_answer_that_is_taken_over_as_it_is_erased_is_ended_all_the_same(user, monkeypatch):
