@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 START_S = 60
+LAST_LINES_S = 5
 
 
 class Child:
@@ -61,8 +62,16 @@ class Child:
         """The first line that holds the text, behind so many lines, as soon as it is printed."""
         return self.wait_for(re.escape(text), timeout_s=timeout_s, after=after).string
 
-    def end(self, signum: int = signal.SIGTERM, timeout_s: float = 20) -> int:
+    def end(self, signum: int = signal.SIGTERM, timeout_s: float = START_S) -> int:
         """Send a signal and wait for the end; returns the exit code."""
         if self.popen.poll() is None:
             self.popen.send_signal(signum)
-        return self.popen.wait(timeout_s)
+        return self.ended(timeout_s)
+
+    def ended(self, timeout_s: float = START_S) -> int:
+        """Wait for its end, and for all that it has printed; returns the exit code."""
+        code = self.popen.wait(timeout_s)
+        with self._changed:
+            # A child of its own may have the other end of the pipe, and stay.
+            self._changed.wait_for(lambda: self._has_ended, LAST_LINES_S)
+        return code

@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
         provider, parts = self.provider, urlsplit(self.path)
         what = parts.path.rpartition("/")[2]
         provider.asked[what] += 1
-        provider.goes_on.wait(10)
+        provider.goes_on.wait(60)
         if provider.status != 200:
             return self.send(provider.status, b"<h1>gateway</h1>")
         if what == "authorize":

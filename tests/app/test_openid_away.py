@@ -56,7 +56,7 @@ def test_a_description_that_is_another_ones_or_makes_no_sense_is_not_followed(pr
 
 
 async def test_while_a_slow_provider_is_waited_for_the_site_goes_on_and_asks_once(provider, settings):
-    settings.OIDC_TIMEOUT_S = 0.5
+    settings.OIDC_TIMEOUT_S = 60
     provider.goes_on.clear()
     waiting = [asyncio.create_task(AsyncClient().get("/login/oidc/")) for _ in range(20)]
     # As many as there are threads, twice over: one of them would be missed.
@@ -65,9 +65,18 @@ async def test_while_a_slow_provider_is_waited_for_the_site_goes_on_and_asks_onc
         await asyncio.sleep(0.01)
     assert (await AsyncClient().get("/login/")).status_code == 200
     assert not any(task.done() for task in waiting)
+    provider.status = 502
+    provider.goes_on.set()
     answers = await asyncio.gather(*waiting)
     assert {answer.status_code for answer in answers} == {503}
     assert provider.asked["openid-configuration"] == 1
+
+
+def test_a_provider_that_says_nothing_is_not_waited_for_longer_than_the_limit(provider, visitor, settings):
+    settings.OIDC_TIMEOUT_S = 0.1
+    provider.goes_on.clear()
+    assert visitor.get("/login/oidc/").status_code == 503
+    provider.goes_on.set()
 
 
 async def test_who_comes_and_goes_does_not_keep_the_provider_from_the_others(provider):

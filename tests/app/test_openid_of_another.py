@@ -215,4 +215,4 @@ class Impostor:
     def __exit__(self, *_):
         if not self.heard:
             socket.create_connection(self._listening.getsockname()).close()
-        self._thread.join(10)
+        self._thread.join(60)

@@ -55,7 +55,7 @@ async def said(monkeypatch):
 
 
 async def next_of(told, kind):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (message := await told.get())["type"] != kind:
             pass
     return message
@@ -106,7 +106,7 @@ async def test_what_runs_beside_begins_anew_after_a_fault_and_ends_with_its_proc
 
     before, running = asyncio.all_tasks(), Beside()
     running.run(partial(work, "sweep"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await third.wait()
     assert begun == ["sweep"] * 3
     assert caplog.text.count("work broke off and begins anew") == 2

@@ -20,7 +20,8 @@ from tests.stream.conftest import DEADLINE_S, Bench
 
 MOST, CUT = 20, 12
 SLOTS = 9
-SHORT_S = 0.3
+#: What has to come before a timer fires takes its time on a busy machine.
+AT_ONCE_S, SOON_S, LATER_S = 0.1, 1.0, 1.5
 ADOPTED = "another process carries it on"
 
 
@@ -159,15 +160,15 @@ HAPPENINGS = {
     "the connection ends": Happening(
         "truncated upstream_lost -", CUT, CUT, 0, control={"eof_after": CUT}, fault="lost"
     ),
-    "no slot is free": Happening("timed_out queue -", 0, 0, 0, timers={"QUEUE_TIMEOUT_S": SHORT_S}, is_full=True),
+    "no slot is free": Happening("timed_out queue -", 0, 0, 0, timers={"QUEUE_TIMEOUT_S": AT_ONCE_S}, is_full=True),
     "the engine never begins": Happening(
-        "timed_out ttft -", 0, 0, 0, timers={"TTFT_TIMEOUT_S": SHORT_S}, vllm_counts=True, **NEVER
+        "timed_out ttft -", 0, 0, 0, timers={"TTFT_TIMEOUT_S": AT_ONCE_S}, vllm_counts=True, **NEVER
     ),
     "the engine falls silent": Happening(
-        "timed_out idle -", CUT, CUT, 0, timers={"IDLE_TIMEOUT_S": SHORT_S}, **TOLD
+        "timed_out idle -", CUT, CUT, 0, timers={"IDLE_TIMEOUT_S": SOON_S}, **TOLD
     ),
     "the whole takes too long": Happening(
-        "timed_out total -", CUT, CUT, 0, timers={"TOTAL_TIMEOUT_S": 2 * SHORT_S}, **TOLD
+        "timed_out total -", CUT, CUT, 0, timers={"TOTAL_TIMEOUT_S": LATER_S}, **TOLD
     ),
     "somebody stops it": Happening("cancelled api -", CUT, CUT, 0, deed=is_stopped, **TOLD),
     "a new message supersedes it": Happening(

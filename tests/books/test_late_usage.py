@@ -35,7 +35,7 @@ async def told_late(bench, response, nth=0) -> Response:
         row = await bench.row(response)
         return row if row.end_state and row.attempts[nth]["count"] == "exact" else None
 
-    return await until(reached, timeout_s=20)
+    return await until(reached)
 
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["amid tokens", "amid silence"])

@@ -23,7 +23,7 @@ FLAGS = (
     "--disable-sync",
 )
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=45_000)
 
 
 def pytest_collection_modifyitems(items):

@@ -72,7 +72,7 @@ class Streams:
         self._open.discard(request)
 
     def become(self, count: int, page) -> None:
-        eventually(lambda: page.evaluate("1") and len(self._open) == count, timeout_s=20)
+        eventually(lambda: page.evaluate("1") and len(self._open) == count)
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_a_page_that_leaves_another_process_shortens_the_grace_there(rung):
     page = two.page("dev")
     assert page.post(f"/api/responses/{cut.response_id}/leaving").status_code == 204
     page.close()
-    eventually(lambda: one.row(cut.response_id)["end_state"], timeout_s=20)
+    eventually(lambda: one.row(cut.response_id)["end_state"])
     assert checked_log(one, cut.response_id)["end_reason"] == "disconnected"
 
 

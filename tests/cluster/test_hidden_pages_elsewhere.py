@@ -47,7 +47,7 @@ def hidden(one, two, ann):
 
 def grows(site, response_id: str) -> None:
     seen = len(site.log_text(response_id))
-    eventually(lambda: len(site.log_text(response_id)) > seen + LONG * len(TICK), timeout_s=30)
+    eventually(lambda: len(site.log_text(response_id)) > seen + LONG * len(TICK))
 
 
 def test_a_page_elsewhere_keeps_an_answer_and_its_socket_ending_gives_it_up(both, ann):
@@ -68,7 +68,7 @@ def test_an_answer_whose_process_is_killed_is_carried_on_for_a_hidden_page_that_
     opened, page, cut = hidden(one, two, ann)
     with opened:
         one.kill()
-        eventually(lambda: two.row(cut.response_id)["epoch"] == 2, timeout_s=30)
+        eventually(lambda: two.row(cut.response_id)["epoch"] == 2)
         grows(two, cut.response_id)
         one.start()
         ann.base_url = one.url

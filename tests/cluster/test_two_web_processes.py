@@ -85,12 +85,12 @@ def test_an_abort_response_of_a_killed_process_is_ended_by_the_other(both):
 
     reading = threading.Thread(target=run)
     reading.start()
-    assert shown.wait(20)
+    assert shown.wait(60)
     one.kill()
-    reading.join(20)
+    reading.join(60)
     (cut,) = results
     assert cut.broke
-    eventually(lambda: two.row(cut.response_id)["end_state"], timeout_s=30)
+    eventually(lambda: two.row(cut.response_id)["end_state"])
     row = checked_log(two, cut.response_id)
     assert (row["end_state"], row["end_reason"]) == ("truncated", "relay_lost")
     assert row["output_text"].startswith(cut.text)
@@ -100,7 +100,7 @@ def test_a_paused_process_that_wakes_up_cannot_append_and_stops_its_engine(both)
     one, two = both
     cut = started(one)
     one.web.popen.send_signal(signal.SIGSTOP)
-    eventually(lambda: two.row(cut.response_id)["epoch"] == 2, timeout_s=30)
+    eventually(lambda: two.row(cut.response_id)["epoch"] == 2)
     one.web.popen.send_signal(signal.SIGCONT)
     one.web.line_with("no longer ours")
     seen = two.rows("SELECT max(seq) FROM streaming_responseevent WHERE response_id = %s", cut.response_id)[0][0]
@@ -126,7 +126,7 @@ def test_sigterm_hands_over_to_the_other_process_at_once(both):
     one, two = both
     cut = started(one)
     assert one.web.end() == 0
-    eventually(lambda: two.row(cut.response_id)["epoch"] == 2, timeout_s=10)
+    eventually(lambda: two.row(cut.response_id)["epoch"] == 2)
     with two.api(two.key) as client:
         client.post(f"/v1/responses/{cut.response_id}/cancel")
     checked_log(two, cut.response_id)
@@ -165,7 +165,7 @@ def test_an_abort_answer_goes_on_for_who_read_it_at_another_process_than_the_one
             return bool(killed) and two.row(response_id)["epoch"] == 2 and ":2." in (stream.last_id or "")
 
         read(client, "GET", f"/v1/responses/{response_id}/stream", until=far_enough)
-    first.join(20)
+    first.join(60)
     eventually(lambda: two.row(response_id)["end_state"])
     row = checked_log(two, response_id)
     assert (row["epoch"], row["end_state"], row["end_reason"]) == (2, "abandoned", "disconnected")
@@ -204,11 +204,11 @@ def test_sigterm_sends_away_who_reads_what_the_other_process_runs(both, stream):
     threads = [threading.Thread(target=ask, args=(site,)) for site in both]
     for site, thread in zip(both, threads, strict=True):
         thread.start()
-        eventually(lambda: is_read(site), timeout_s=20, pause_s=0.2)  # noqa: B023  called at once
+        eventually(lambda: is_read(site), pause_s=0.2)  # noqa: B023  called at once
     assert two.web.end() == 0
-    threads[1].join(20)
+    threads[1].join(60)
     assert answers[two].status_code == (200 if stream else 503)
     assert ("stream_detached" if stream else "unavailable") in answers[two].text
     with one.api(one.key) as client:
         assert client.post("/v1/responses/cancel", headers=key).json()["end_state"] == "cancelled"
-    threads[0].join(20)
+    threads[0].join(60)

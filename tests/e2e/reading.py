@@ -98,8 +98,11 @@ def says(*texts: str, **fields) -> str:
     return script(outputs=[{"text": text} for text in texts], **fields)
 
 
-def eventually(true, timeout_s: float = 10, pause_s: float = 0.02):
-    """Wait for something outside this process that gives no event; returns its value."""
+def eventually(true, timeout_s: float = 60, pause_s: float = 0.02):
+    """Wait for something outside this process that gives no event; returns its value.
+
+    The deadline is for what never happens: a machine may be busy for long.
+    """
     deadline = time.monotonic() + timeout_s
     while not (value := true()):
         assert time.monotonic() < deadline, "it did not become true in time"

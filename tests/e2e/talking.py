@@ -11,7 +11,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from tests.e2e.site import Site
 
-WAIT_S = 15.0
+WAIT_S = 60.0
 
 
 def talk(site: Site, page: httpx.Client | None = None, *, origin: str | None = "", path: str = "/ws/me/", **options):

@@ -13,7 +13,7 @@ LIGHTHOUSES = "Tell me about lighthouses, in great detail"
 
 def start_and_kill(site, api, streams):
     """Run streams until each has shown something, then kill -9 the server under them."""
-    ready = threading.Barrier(len(streams) + 1, timeout=30)
+    ready = threading.Barrier(len(streams) + 1, timeout=60)
     results = [None] * len(streams)
 
     def run(index, question, model, policy):
@@ -26,8 +26,10 @@ def start_and_kill(site, api, streams):
             return False
 
         headers = {"X-Disconnect-Policy": policy}
+        # The real model must end soon after the kill; what is scripted must not end before it.
+        max_tokens = 400 if model == "smollm2" else 8000
         with httpx.Client(base_url=api.base_url, headers=api.headers, timeout=60) as client:
-            results[index] = chat(client, question, model=model, headers=headers, max_tokens=400, until=until)
+            results[index] = chat(client, question, model=model, headers=headers, max_tokens=max_tokens, until=until)
 
     threads = [threading.Thread(target=run, args=(i, *stream)) for i, stream in enumerate(streams)]
     for thread in threads:
@@ -35,7 +37,7 @@ def start_and_kill(site, api, streams):
     ready.wait()
     site.kill()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     site.start()
     return results
 
@@ -73,22 +75,22 @@ def test_a_grace_response_that_nobody_comes_back_for_is_abandoned(site, api):
     (cut,) = start_and_kill(site, api, [(LIGHTHOUSES, "smollm2", "grace=1")])
     row = eventually(lambda: (r := site.row(cut.response_id))["end_state"] and r)
     assert row["end_state"] in {"abandoned", "completed"}
-    eventually(lambda: site.slots_busy() == 0, timeout_s=1)
+    eventually(lambda: site.slots_busy() == 0)
 
 
 def test_sigterm_detaches_readers_and_the_next_process_goes_on(site, api):
     question = script(outputs=[{"text": f"w{i} "} for i in range(300)], delay_s=0.02)
-    thread_result = []
+    thread_result, asked_to_go = [], []
 
     def until(stream):
-        if len(stream.seqs) == 5:
-            site.web.popen.terminate()
+        if len(stream.seqs) >= 5 and not asked_to_go:
+            asked_to_go.append(site.web.popen.terminate())
         return False
 
     headers = {"X-Disconnect-Policy": "grace=30"}
     worker = threading.Thread(target=lambda: thread_result.append(chat(api, question, headers=headers, until=until)))
     worker.start()
-    worker.join(30)
+    worker.join(60)
     assert site.web.end() == 0
     (cut,) = thread_result
     assert cut.error["code"] == "stream_detached"
@@ -103,6 +105,6 @@ def test_sigterm_detaches_readers_and_the_next_process_goes_on(site, api):
 @pytest.mark.sqlite
 def test_a_second_web_process_on_one_sqlite_file_is_refused(site):
     second = site._process("serve", "--port", "0", log="second.log")
-    assert second.popen.wait(30) == 1
+    assert second.ended() == 1
     assert any("only one web process" in line for line in second.lines)
     assert not any("Traceback" in line for line in second.lines)

@@ -115,7 +115,7 @@ def test_an_answer_goes_on_for_a_page_that_says_it_reads_and_is_given_up_when_it
     row = is_given_up(site, cut.response_id)
     read_tokens = len(cut.text)  # the scripted engine's are characters
     # What left for the stream may have been more than was read of it; what was made afterwards was shown to nobody.
-    assert read_tokens <= row["delivered_tokens"] < read_tokens + 4 * LONG < row["generated_tokens"]
+    assert read_tokens <= row["delivered_tokens"] < row["generated_tokens"] - LONG
     assert said(page, "response.ended")["response"] == cut.response_id
 
 

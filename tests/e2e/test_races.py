@@ -94,7 +94,7 @@ def test_a_stop_and_a_new_message_at_once_never_stop_the_new_answer(site, page):
         chat = conversation(page)
         for _ in range(10):
             running_answer = Background(tab, chat, ENDLESS)
-            assert running_answer.shown.wait(20)
+            assert running_answer.shown.wait(60)
             live = page.get("/api/conversations").json()["data"][0]["running"]
             stop_s, ask_s = chance.choice([(0, 0), (0, 0.01), (0.01, 0), (0, 0.03), (0.03, 0)])
             stopping = pool.submit(

@@ -70,10 +70,10 @@ def running(watched):
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert begun.wait(15)
+    assert begun.wait(60)
     yield stream, reader
     over.set()
-    reader.join(15)
+    reader.join(60)
     eventually(lambda: watched.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL") == [(0,)])
 
 
@@ -107,7 +107,7 @@ def test_an_operator_stops_somebodys_answer_and_that_is_noted(watched, running):
         answer = watched.people["operator"].post(path, headers=JSON).json()
         assert (answer["end_state"], answer["end_reason"]) == ("cancelled", "admin")
         said(socket, lambda m: m["total"] == 0)
-    reader.join(15)
+    reader.join(60)
     assert not reader.is_alive()
     noted = watched.rows("SELECT actor, action, target_id FROM streaming_auditentry WHERE action = 'stopped'")
     assert noted == [("operator", "stopped", stream["id"])]

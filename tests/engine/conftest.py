@@ -111,7 +111,7 @@ def worker_url(demo_model):
     assert "ready on http://" in line, line
     yield line.split("ready on ")[1].split(",")[0]
     process.terminate()
-    assert process.wait(timeout=5) == 0
+    assert process.wait(timeout=30) == 0
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ async def test_a_stop_closes_the_socket_and_claims_no_proof(bench, fault):
     bench.owner.relay(response.id).stop(decide(None, STOPPED, "api"))
     row = await bench.ended(response)
     assert (row.end_state, row.end_reason, row.abort_proven) == ("cancelled", "api", False)
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
 
 
 async def at_rest(fault):

@@ -1,6 +1,5 @@
 """The real worker's own chat endpoints, in both wires: its usage is its counter, and a closed socket frees its slot."""
 
-import asyncio
 from contextlib import aclosing
 
 import pytest
@@ -63,12 +62,13 @@ async def test_a_stop_string_ends_it(chat):
 
 
 async def test_leaving_frees_its_slot(chat, worker: LlamaCppEngine):
+    before = await predicted_total(worker)
     async with aclosing(chat.generate(ask(text="Write a very long story.", max_tokens=1500))) as outputs:
         for _ in range(3):
             await anext(outputs)
         assert (await worker.load()).running == 1
-    async with asyncio.timeout(1):
-        await until(lambda: is_idle(worker))
+    await until(lambda: is_idle(worker))
+    assert await predicted_total(worker) - before < 100, "it was left, not finished"
 
 
 async def is_idle(worker):

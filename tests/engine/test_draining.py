@@ -171,7 +171,7 @@ async def test_of_two_real_workers_one_is_drained_amid_answers_and_is_idle_then(
     async def idle():
         return (await wire.load()).running == 0
 
-    await until(idle, timeout_s=10)
+    await until(idle)
     moved = 0
     for response, _ in started:
         row, events = await bench.ended(response), await bench.log(response)

@@ -158,7 +158,7 @@ async def test_closing_the_iterator_closes_the_socket_at_once(fault, fault_clien
     async with aclosing(fault_client.generate(ask())) as outputs:
         assert (await anext(outputs)).token_count > 0
         assert fault.running == 1
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
     assert fault.counts()["aborted_total"] == 1
 
 
@@ -166,23 +166,23 @@ async def test_closing_the_iterator_closes_the_socket_at_once(fault, fault_clien
 async def test_cancelling_the_task_closes_the_socket_in_every_phase(fault, fault_client, control):
     fault.set_control(control)
     task = asyncio.create_task(collect(fault_client, ask(max_tokens=10**6)))
-    await until(lambda: is_true(fault.running == 1), 5)
+    await until(lambda: is_true(fault.running == 1))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
     assert fault.counts()["aborted_total"] == 1
 
 
 async def test_cancelling_while_the_engine_has_not_even_answered_closes_the_socket(fault, fault_client):
     fault.set_control({"prefill_s": 60})
     running = [asyncio.create_task(collect(fault_client, ask())) for _ in range(4)]
-    await until(lambda: is_true(fault.running == 4), 5)
+    await until(lambda: is_true(fault.running == 4))
     waiting = asyncio.create_task(collect(fault_client, ask()))
-    await until(lambda: is_true(len(fault.deferred) == 1), 5)
+    await until(lambda: is_true(len(fault.deferred) == 1))
     assert await fault_client.load() == Load(running=4, waiting=1)
     waiting.cancel()
-    await until(lambda: is_true(not fault.deferred), 5)
+    await until(lambda: is_true(not fault.deferred))
     for task in running:
         task.cancel()
     await asyncio.gather(waiting, *running, return_exceptions=True)
@@ -200,7 +200,7 @@ async def test_more_streams_than_a_http_client_usually_allows_run_at_once(fault_
     fault.slots += [None] * 200
     fault.set_control({"prefill_s": 60})
     tasks = [asyncio.create_task(collect(fault_client, ask())) for _ in range(150)]
-    await until(lambda: is_true(fault.running == 150), 20)
+    await until(lambda: is_true(fault.running == 150))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -215,13 +215,13 @@ async def test_an_abort_is_proven_once_the_slot_is_free_and_not_before(fault, fa
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(proof), 0.3)
     fault.set_control({})
-    assert await asyncio.wait_for(proof, 5) is True
+    assert await asyncio.wait_for(proof, 60) is True
     assert fault.running == 0
 
 
 async def test_another_answer_with_the_same_seed_delays_the_proof(fault, fault_client):
     other = asyncio.create_task(collect(fault_client, ask(seed=7, max_tokens=10**6)))
-    await until(lambda: is_true(fault.running == 1), 5)
+    await until(lambda: is_true(fault.running == 1))
     request = ask(seed=7)
     async with aclosing(fault_client.generate(request)) as outputs:
         await anext(outputs)
@@ -229,20 +229,20 @@ async def test_another_answer_with_the_same_seed_delays_the_proof(fault, fault_c
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(proof), 0.3)
     other.cancel()
-    assert await asyncio.wait_for(proof, 5) is True
+    assert await asyncio.wait_for(proof, 60) is True
 
 
 async def test_an_aborted_request_that_may_still_wait_for_a_slot_is_not_proven(fault, fault_client):
     """A llama.cpp server does not notice a closed socket before the request has a slot."""
     fault.set_control({"prefill_s": 60})
     others = [asyncio.create_task(collect(fault_client, ask())) for _ in range(5)]
-    await until(lambda: is_true(len(fault.deferred) == 1), 5)
+    await until(lambda: is_true(len(fault.deferred) == 1))
     proof = asyncio.create_task(fault_client.abort_proven(ask()))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(proof), 0.3)
     for task in others:
         task.cancel()
-    assert await asyncio.wait_for(proof, 5) is True
+    assert await asyncio.wait_for(proof, 60) is True
 
 
 async def test_an_engine_that_does_not_show_its_slots_proves_nothing():

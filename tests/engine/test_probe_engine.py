@@ -29,6 +29,7 @@ async def added(kind, url, **fields):
 
 @pytest.fixture
 async def openai(fault):
+    fault.set_control({"singly": True})
     return await added("openai", fault.url)
 
 
@@ -78,7 +79,7 @@ async def test_each_generation_has_a_row_with_its_purpose_its_engine_and_one_end
     ],
 )
 async def test_what_is_refused_is_not_sent_again(fault, openai, refused, found):
-    fault.set_control({"refuse_fields": refused})
+    fault.set_control({"singly": True, "refuse_fields": refused})
     capabilities = await probed(openai)
     assert {name: capabilities.get(name) for name in found} == found
     if "tools" not in refused:
@@ -105,6 +106,7 @@ async def test_the_other_wires(fault, kind, tmp_path):
     from tests.engine.conftest import save
 
     fault.context = 1000
+    fault.set_control({"singly": True})
     tokenizer = str(save(byte_tokenizer(), tmp_path / "m", CHATML))
     found = await probed(await added(kind, fault.url, tokenizer=tokenizer))
     assert (found["streams"], found["usage"], found["abort"]) == (True, True, True)
@@ -143,7 +145,7 @@ def test_a_row_promises_no_more_slots_than_the_engine_has(tmp_path):
 
 
 def test_the_command_prints_what_it_found_and_stores_it_in_the_row():
-    command = [sys.executable, "-m", "tests.fault_engine", "--rate", "2000", "--context", "99"]
+    command = [sys.executable, "-m", "tests.fault_engine", "--rate", "100", "--context", "99"]
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"

@@ -48,7 +48,7 @@ async def proven(bench, response):
         row = await bench.row(response)
         return row if row.abort_proven else None
 
-    return await until(reached, timeout_s=30)
+    return await until(reached)
 
 
 @pytest.mark.parametrize("kind", ["llamacpp", "vllm"])
@@ -83,7 +83,7 @@ async def test_an_engine_that_never_proves_it_is_given_up(bench, tmp_path, fault
     fault.set_control({"hold_slots": True})
     await added(tmp_path, "llamacpp", fault.url)
     row = await stopped_unproven(bench)
-    await until(lambda: no_more(bench), timeout_s=10)
+    await until(lambda: no_more(bench))
     assert (await bench.row(row)).abort_proven is False
     assert "could not be proven" in caplog.text
 
@@ -102,7 +102,7 @@ async def test_of_more_than_memory_may_hold_none_is_lost_for_their_rows_tell(ben
         assert len(bench.owner.aborts) == 10, "two by memory, and the rows of the others"
         await until(lambda: has_left(fault, 10))
         fault.set_control({})
-        await until(lambda: no_task(bench), timeout_s=20)
+        await until(lambda: no_task(bench))
         await late_proofs.ask_again(bench.owner)
         assert len(bench.owner.aborts) == 0
     for row in [await bench.row(row) for row in rows]:
@@ -184,7 +184,7 @@ async def test_an_engine_that_was_left_amid_an_answer_is_proven_in_its_own_attem
         async def told():
             return [a["abort_proven"] for a in (await bench.row(row)).attempts] == [True, None]
 
-        await until(told, timeout_s=20)
+        await until(told)
     assert (await bench.row(row)).abort_proven is None, "the answer itself was not aborted"
 
 

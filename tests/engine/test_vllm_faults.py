@@ -54,7 +54,7 @@ async def test_a_stream_that_breaks_keeps_what_came_before(fault, vllm, control,
     outputs, error = await broken(vllm, ask())
     assert (error.reason, count(outputs)) == (reason, 3)
     assert "secret" not in error.message
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
 
 
 async def test_a_refusal_an_error_behind_a_200_and_an_engine_that_is_gone(fault, vllm):
@@ -78,11 +78,11 @@ async def test_a_cancelled_answer_is_aborted_by_the_engines_own_id_and_proven_wi
     fault.set_control(PHASES[phase])
     request = ask(max_tokens=10**6)
     task = asyncio.create_task(collect(vllm, request))
-    await until(lambda: is_running(fault), 5)
+    await until(lambda: is_running(fault))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         assert await vllm.abort_proven(request) is True
     assert fault.running == 0
     assert fault.bodies[-1] == {"request_ids": [f"generate-tokens-{request.request_id}"]}
@@ -94,10 +94,10 @@ async def test_a_cancelled_answer_is_aborted_by_the_engines_own_id_and_proven_wi
 async def test_one_that_still_waits_in_the_engine_is_aborted_too_and_nobody_else(fault, vllm):
     fault.set_control({"prefill_s": 60})
     running = [asyncio.create_task(collect(vllm, ask())) for _ in range(4)]
-    await until(lambda: is_true(fault.running == 4), 5)
+    await until(lambda: is_true(fault.running == 4))
     request = ask()
     waiting = asyncio.create_task(collect(vllm, request))
-    await until(lambda: is_true(len(fault.deferred) == 1), 5)
+    await until(lambda: is_true(len(fault.deferred) == 1))
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert await vllm.abort_proven(request) is True
@@ -118,7 +118,7 @@ async def test_leaving_the_iterator_aborts_as_well(fault, vllm):
         seen = count([await anext(outputs)])
     assert await vllm.abort_proven(request) is True
     assert (await vllm.usage_at_abort(request)).completion_tokens >= seen
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
 
 
 async def test_a_hundred_answers_of_which_each_tenth_is_aborted_leave_the_others_exact(fault, vllm):
@@ -127,7 +127,7 @@ async def test_a_hundred_answers_of_which_each_tenth_is_aborted_leave_the_others
     fault.set_control({"rate": 10, "prefill_s": 1})
     requests = [ask(max_tokens=20, response_id=f"resp_h{nth}") for nth in range(100)]
     tasks = [asyncio.create_task(collect(vllm, request)) for request in requests]
-    await until(lambda: is_true(fault.running > 50), 20)
+    await until(lambda: is_true(fault.running > 50))
     for task in tasks[::10]:
         task.cancel()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
@@ -149,7 +149,7 @@ async def test_an_abort_that_does_nothing_ends_with_the_socket_and_without_proof
     async with aclosing(vllm.generate(request)) as outputs:
         await anext(outputs)
     assert await vllm.abort_proven(request) is False
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
     assert fault.counts()["aborted_total"] == 1
 
 
@@ -162,7 +162,7 @@ async def test_a_successor_aborts_the_attempt_of_an_owner_that_was_paused(fault,
     """X04: it knows the attempt by its name only."""
     successor = VllmEngine(fault.url, {})
     task = asyncio.create_task(collect(vllm, ask(max_tokens=10**6, response_id="resp_paused")))
-    await until(lambda: is_running(fault), 5)
+    await until(lambda: is_running(fault))
     await successor.abort("resp_paused-1")
     assert (await task)[-1].finish_reason == "abort"
     await successor.aclose()
@@ -174,7 +174,7 @@ async def test_closing_the_engine_leaves_no_abort_behind(fault):
     async with aclosing(engine.generate(ask(max_tokens=10**6))) as outputs:
         await anext(outputs)
     await engine.aclose()
-    await until(lambda: at_rest(fault), 5)
+    await until(lambda: at_rest(fault))
 
 
 async def test_the_load_is_what_its_gauges_say(vllm):

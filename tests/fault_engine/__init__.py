@@ -12,7 +12,8 @@ so that a load driver can tell what the way between adds.
 that are not UTF-8), ``half_event_after`` (half an event, then a clean end), ``long_line_after`` (9 MB without a
 newline), ``eos_after`` (the model ends by itself): each a number of chunks. ``status`` (refused with it),
 ``html``, ``json`` (a 200 that is no event stream), ``prefill_s``, ``rate``, ``split`` (each event in two
-writes), ``crlf``, ``burst`` (events per write), ``hold_slots`` (a closed socket does not free its slot until
+writes), ``crlf``, ``burst`` (events per write), ``singly`` (what is late is not made up for: no two events come at
+once, however busy the machine is), ``hold_slots`` (a closed socket does not free its slot until
 cleared), ``say`` (a text that is the rest of the stream as it stands, after ``say_after`` chunks, with ``then`` "eof",
 "reset" or "open"), ``comments`` (before each event), ``usage`` ("each", "none"; else where the wire has it),
 ``refuse_fields`` (a request that has one of them is refused), ``keep_open`` (no end of the body), ``no_abort`` (vLLM's

@@ -203,7 +203,10 @@ class FaultEngine:
                 if stream.slot is None or stream.connection.transport.is_closing():
                     continue
                 if self.step(stream):
-                    heapq.heappush(due, (at + stream.interval_s * stream.control.get("burst", 1), nth, stream))
+                    next_at = at + stream.interval_s * stream.control.get("burst", 1)
+                    if stream.control.get("singly"):
+                        next_at = max(next_at, now + TICK_S)
+                    heapq.heappush(due, (next_at, nth, stream))
 
     def step(self, stream):
         """Send what is due now; False when nothing will follow."""

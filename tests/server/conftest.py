@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 
 from tests.child import ROOT, Child
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 UPGRADE = (
     b"GET /socket HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -41,7 +40,7 @@ class ServerProcess(Child):
         self.popen.send_signal(number)
 
     def exit_code(self, within_s: float = WAIT_S) -> int:
-        return self.popen.wait(within_s)
+        return self.ended(within_s)
 
     @property
     def rss_bytes(self) -> int:
@@ -127,10 +126,3 @@ def launcher() -> Iterator[Callable[..., ServerProcess]]:
     finally:
         for server in started:
             server.stop()
-
-
-@pytest.fixture
-def stopwatch() -> Callable[[], float]:
-    """Seconds since the test began; for deadlines that are themselves the promise."""
-    began_s = time.monotonic()
-    return lambda: time.monotonic() - began_s

@@ -14,6 +14,9 @@ from tests.child import ROOT
 from tests.server import serve_app
 from tests.server.conftest import UPGRADE, read_all, read_until
 
+#: Longer than any test waits: who leaves in time has not waited for it.
+FOR_EVER_S = 300
+
 
 def test_startup_runs_before_the_door_opens(launch):
     server = launch()
@@ -65,28 +68,24 @@ def test_a_response_that_ends_within_the_drain_ends_whole(launch):
     assert server.exit_code() == 0
 
 
-def test_a_refused_websocket_does_not_hold_the_end(launch, stopwatch):
-    server = launch(drain_s=30)
+def test_a_refused_websocket_does_not_hold_the_end(launch):
+    server = launch(drain_s=FOR_EVER_S)
     sock = server.connect()
     sock.sendall(UPGRADE)
     assert b" 403 " in read_all(sock)
-    began_s = stopwatch()
     server.signal(signal.SIGTERM)
     assert server.exit_code() == 0
-    assert stopwatch() - began_s < 10
 
 
-def test_half_sent_requests_neither_hold_nor_break_the_end(launch, stopwatch):
-    server = launch(drain_s=8)
+def test_half_sent_requests_neither_hold_nor_break_the_end(launch):
+    server = launch(drain_s=FOR_EVER_S)
     half_line, half_head, half_body = server.connect(), server.connect(), server.connect()
     half_line.sendall(b"GET /he")
     half_head.sendall(b"GET /hello HTTP/1.1\r\nHo")
     half_body.sendall(b"POST /hello HTTP/1.1\r\nContent-Length: 9\r\n\r\nx")
     read_until(server.get("/hello"), b"hello")
-    began_s = stopwatch()
     server.signal(signal.SIGTERM)
     assert server.exit_code() == 0
-    assert stopwatch() - began_s < 5
     assert server.printed("Traceback|KeyError") == 0
 
 
@@ -127,7 +126,7 @@ def test_a_blocked_event_loop_does_not_keep_the_process(launch):
     blocked = server.get("/block_loop")
     server.wait_for("app: blocking")
     server.signal(signal.SIGTERM)
-    assert server.exit_code(within_s=10) == 1
+    assert server.exit_code() == 1
     server.wait_for("ended by force with live connections: 1")
     server.wait_for("GET /block_loop")
     server.wait_for("in block_loop")
@@ -153,22 +152,21 @@ def test_whoever_should_read_what_it_says_does_not_keep_the_process(reader):
                     os.write(told, b"x")
             os.set_blocking(told, True)
         process.send_signal(signal.SIGTERM)
-        process.wait(15)
+        process.wait(60)
     finally:
         process.kill()
         process.wait()
         os.close(told)
 
 
-def test_a_second_interrupt_ends_at_once(launch, stopwatch):
-    server = launch(drain_s=60)
+def test_a_second_interrupt_ends_at_once(launch):
+    server = launch(drain_s=FOR_EVER_S)
     stream = server.get("/stream")
     read_until(stream, b"first")
     server.signal(signal.SIGINT)
     server.wait_for("app: shutdown")
     server.signal(signal.SIGINT)
     assert server.exit_code() == 130
-    assert stopwatch() < 30
     stream.close()
 
 

@@ -1,8 +1,11 @@
 """Owns the promise that a request is refused before it costs memory or time."""
 
+import contextlib
+import time
+
 import pytest
 
-from tests.server.conftest import json_of, read_all, read_until, status_of
+from tests.server.conftest import WAIT_S, json_of, read_all, read_until, status_of
 
 MEBIBYTE = 2**20
 
@@ -122,7 +125,7 @@ def test_long_bodies_wait_their_turn_on_disk_and_keep_nobody_else_waiting(launch
     assert server.printed("called stream") == 4
 
 
-def test_headers_that_trickle_are_cut_off_while_others_are_served(launch, stopwatch):
+def test_headers_that_trickle_are_cut_off_while_others_are_served(launch):
     server = launch(headers_timeout_s=1.5)
     slow = [server.connect() for _ in range(500)]
     for sock in slow:
@@ -130,12 +133,14 @@ def test_headers_that_trickle_are_cut_off_while_others_are_served(launch, stopwa
     assert read_until(server.get("/hello"), b"hello")
     for sock in slow:
         sock.settimeout(0.01)
-    while stopwatch() < 10 and not is_closed(slow[-1]):
-        slow[-1].sendall(b"X: y\r\n")  # every byte would prolong a timer that counts idleness
+    deadline_s = time.monotonic() + WAIT_S
+    while not is_closed(slow[-1]):
+        assert time.monotonic() < deadline_s
+        with contextlib.suppress(ConnectionError):
+            slow[-1].sendall(b"X: y\r\n")  # every byte would prolong a timer that counts idleness
     for sock in slow[:-1]:
-        sock.settimeout(10)
+        sock.settimeout(WAIT_S)
         assert read_all(sock) == b""
-    assert stopwatch() < 10
     assert server.printed("app: called") == 1
 
 
@@ -180,10 +185,10 @@ def test_an_idle_connection_is_closed_after_the_keep_alive_time(launch):
 
 
 def test_a_stream_outlives_every_timer_for_requests(launch):
-    server = launch(headers_timeout_s=0.3, body_timeout_s=0.3, keep_alive_s=0.3, linger_s=0.3)
+    server = launch(headers_timeout_s=1, body_timeout_s=1, keep_alive_s=1, linger_s=1)
     sock = server.get("/stream")
     read_until(sock, b"first")
-    sock.settimeout(1.5)
+    sock.settimeout(2.5)
     with pytest.raises(TimeoutError):
         sock.recv(1)
     assert server.printed("disconnected") == 0

@@ -20,7 +20,7 @@ from streaming.reader import Reader
 from streaming.store import log, threads
 from tests.stream.toolbox import toolbox  # noqa: F401  a fixture
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ async def test_every_model_is_asked_once_while_the_answer_is_fresh(bench):
     for _ in range(5):
         ready = await probe.readiness()
         assert (ready.trouble, ready.models) == ("", 2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await probe.readiness()).answering < 2:
             await asyncio.sleep(0.01)
     for row in await probes():  # an output is proof enough, before its end is stored
@@ -43,11 +43,11 @@ async def test_every_model_is_asked_once_while_the_answer_is_fresh(bench):
 
 
 async def test_a_model_that_hangs_keeps_nobody_from_the_others(bench, monkeypatch):
-    monkeypatch.setattr(probe_module, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(probe_module, "PATIENCE_S", 1.5)
     await add("dead", options={"script": STALLS})
     await bench.owner.pool.refresh(force=True)
     probe = Probe(bench.owner)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         ready = await probe.readiness()
     assert (ready.trouble, ready.models, ready.answering) == ("", 2, 1)
     await threads.write(lambda: Engine.objects.filter(model="scripted").update(enabled=False))
@@ -87,7 +87,7 @@ async def test_a_database_that_hangs_or_fails_is_noticed_although_an_engine_work
     monkeypatch.setattr(probe_module, "DATABASE_PATIENCE_S", 0.1)
     monkeypatch.setattr(pool_module, "REFRESH_S", 0.0)
     answers, asked = threading.Event(), []
-    monkeypatch.setattr(pool_module.engines, "enabled", lambda: asked.append(1) or answers.wait(10) or [])
+    monkeypatch.setattr(pool_module.engines, "enabled", lambda: asked.append(1) or answers.wait(60) or [])
     for _ in range(3):
         assert (await probe.readiness()).trouble == "the database does not answer"
     assert len(asked) == 1, "one question for all who ask"
@@ -109,7 +109,7 @@ async def test_a_disk_that_is_full_is_noticed_although_an_engine_still_works(ben
     probe = Probe(bench.owner)
     with broken_writes():
         engine.open_gate("g")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not bench.owner.journal.is_failing:
                 await asyncio.sleep(0.01)
         assert (await probe.readiness()).trouble == "nothing can be stored"

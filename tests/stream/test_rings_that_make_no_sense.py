@@ -23,7 +23,7 @@ async def test_after_garbage_the_next_ring_is_heard(garbage):
     calling = asyncio.create_task(caller.send())
     await get_channel_layer().send(f"web.{here}", garbage)
     caller.ring(here, "resp_1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await heard == ["resp_1"]
     for task in (hearing, calling):
         task.cancel()

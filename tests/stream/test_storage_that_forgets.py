@@ -88,7 +88,8 @@ async def test_an_answer_of_which_more_was_lost_than_memory_holds_ends_with_what
 async def test_a_commit_that_hangs_for_too_long_is_as_one_that_fails(bench, engine):
     bench.owner.journal._patience_s = 0.5
     response, tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.01})
-    silent, _ = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
+    silent, silent_tail = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
+    await until_stored(silent_tail, lambda t: text_of(t.events) == "a")
     reader = bench.reader(response, tail)
     async with asyncio.timeout(DEADLINE_S):
         await reader.first()
