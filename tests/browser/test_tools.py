@@ -40,7 +40,7 @@ GUARD = """
 def workshop(tmp_path_factory, model_dir):
     workshop = Site(
         tmp_path_factory.mktemp("workshop"), model_dir, PAGE_TOOLS=",".join(TOOLS), TOOL_TIMEOUT_S="60",
-        DJANGO_SETTINGS_MODULE="tests.browser.tool_site",
+        DJANGO_SETTINGS_MODULE="tests.e2e.waiting_settings",
     )  # fmt: skip
     workshop.prepare()
     workshop.scripted("worker", **MARKERS)

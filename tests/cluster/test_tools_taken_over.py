@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.postgres import ClusterSite
 from tests.e2e.reading import eventually, read
 from tests.e2e.site import QUICK
-from tests.e2e.test_tools_that_run import Asked, Files, call, closing_of, items, scripted
+from tests.e2e.test_answers_amid_a_tool import Asked, Marks, call, closing_of, items, scripted
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_call_without_a_result_is_run_by_who_takes_the_answer_over(tooled, fol
     one, two = tooled
     if one.web.popen.poll() is not None:
         one.start()
-    done, tool = (Files(folder, f"{name}{sign}") for name in ("done", "waits"))
+    done, tool = (Marks(folder, f"{name}{sign}") for name in ("done", "waits"))
     done.go()
     model = f"calls{sign}"
     one.scripted(model, markers="hermes", script=scripted(done.call, tool.call, call("calculate", expression="6*7")))

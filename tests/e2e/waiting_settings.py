@@ -1,6 +1,12 @@
-"""Owns the site's settings with a tool that waits; for tests only."""
+"""Owns the settings of a site that has a tool of these tests beside its own."""
+
+import os
+from pathlib import Path
 
 from chatsite.settings import *  # noqa: F403
-from chatsite.settings import INSTALLED_APPS
+from chatsite.settings import DATA_DIR, INSTALLED_APPS
 
-INSTALLED_APPS = ["tests.e2e.waiting_tool.apps.WaitingToolConfig", *INSTALLED_APPS]
+# Before the site's app, which looks whether all tools exist that it shall offer.
+INSTALLED_APPS = ["tests.e2e.waiting_tool.WaitingTool", *INSTALLED_APPS]
+#: Of several sites one folder.
+WAITING_TOOL_DIR = Path(os.environ.get("WAITING_TOOL_DIR", DATA_DIR))

@@ -12,19 +12,12 @@ from tests.e2e.test_the_page_api import ask, conversation, thread
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Where the tool that waits says that it began."""
-    return tmp_path_factory.mktemp("tools")
-
-
-@pytest.fixture(scope="module")
-def tooled(tmp_path_factory, model_dir, folder):
+def tooled(tmp_path_factory, model_dir):
     """A site of its own, whose hearts beat quickly."""
     site = Site(
         tmp_path_factory.mktemp("tooled"),
         model_dir,
         DJANGO_SETTINGS_MODULE="tests.e2e.waiting_settings",
-        WAITING_TOOL_DIR=str(folder),
         PAGE_TOOLS="calculate,wait",
         HEARTBEAT_S="0.2",
         TOOL_TIMEOUT_S="60",
@@ -43,13 +36,13 @@ def ann(tooled):
 
 
 @pytest.fixture
-def tool(folder, request):
-    """The names of the files of this test's calls."""
-    return Files(folder, request.node.name.translate(str.maketrans("[] ", "___")))
+def tool(tooled, request):
+    """The marks of this test's call."""
+    return Marks(tooled.data_dir, request.node.name.translate(str.maketrans("[] ", "___")))
 
 
-class Files:
-    """What the tool that waits leaves of one name, and finds."""
+class Marks:
+    """What a call of the tool that waits leaves, and finds, under one name."""
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
@@ -59,7 +52,7 @@ class Files:
         eventually(lambda: began.exists() and len(began.read_text()) == times)
 
     def go(self):
-        (self.folder / f"{self.name}.go").touch()
+        (self.folder / self.name).touch()
 
     @property
     def was_cancelled(self):
@@ -67,7 +60,7 @@ class Files:
 
     @property
     def call(self):
-        return call("wait", name=self.name)
+        return call("wait", say=f"{self.name} has waited", until=self.name)
 
 
 def call(tool, **arguments):
@@ -165,8 +158,8 @@ def test_while_a_tool_runs_its_reader_hears_a_heart(tooled, tool):
 
 
 @pytest.mark.parametrize("place", ["in the tool", "between results", "in round 2"])
-def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, folder, place):
-    other = Files(folder, f"{tool.name}_first")
+def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, place):
+    other = Marks(tooled.data_dir, f"{tool.name}_first")
     other.go()
     calls = [other.call, tool.call] if place == "between results" else [tool.call]
     numbers = "".join(f"{number} " for number in range(80))
@@ -192,7 +185,7 @@ def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, folder, pl
     assert cut.text + rest.text == whole.text == f"Let me see. It {numbers}"
     assert closing_of(rest) == closing_of(whole)
     outputs = [item for item in items(closing_of(whole)) if item[0] == "function_call_output"]
-    assert outputs == [("function_call_output", f"{name} has waited", "completed") for name in names(calls)]
+    assert outputs == [("function_call_output", said, "completed") for said in said_by(calls)]
     row = tooled.row(response_id)
     assert (row["end_state"], row["finish_reason"], row["epoch"]) == ("completed", "stop", 2)
     kinds = [kind for (kind,) in tooled.rows(
@@ -201,8 +194,8 @@ def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, folder, pl
     assert kinds.count("tool_result") == len(calls)
 
 
-def names(calls):
-    return [json.loads(one["text"].split("\n")[1])["arguments"]["name"] for one in calls]
+def said_by(calls):
+    return [json.loads(one["text"].split("\n")[1])["arguments"]["say"] for one in calls]
 
 
 def test_a_stop_amid_a_tool_ends_it_and_the_answer_at_once(tooled, tool):

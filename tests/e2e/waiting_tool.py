@@ -1,4 +1,7 @@
-"""Owns a tool that waits until a test lets it go, and says or fails with what the model told it to."""
+"""Owns a tool that waits until a test lets it go, and says or fails with what the model told it to.
+
+It leaves its marks in a folder: that it began, a dot for each time, and that it was cancelled.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,13 +11,13 @@ from django.apps import AppConfig
 from django.conf import settings
 
 NAME = "wait"
-PAUSE_S = 0.02
+PAUSE_S = 0.01
 
 
 class WaitingTool(AppConfig):
     """Makes the tool one of the site's."""
 
-    name = "tests.browser"
+    name = "tests.e2e"
     label = "waiting_tool"
 
     def ready(self) -> None:
@@ -24,17 +27,29 @@ class WaitingTool(AppConfig):
 
         text = {"type": "string"}
         schema = parameters(
-            ("say",), say=text, until={"type": "string", "pattern": "^[a-z]+$"}, fail={"type": "boolean"}
+            ("say",), say=text, until={"type": "string", "pattern": "^[a-z0-9_]+$"}, fail={"type": "boolean"}
         )
         TOOLS[NAME] = Tool(NAME, "Waits for a test.", schema, called)
 
 
 async def called(user_id: int, arguments: Mapping[str, Any]) -> str:
-    """Returns ``say`` as soon as there is a file ``until`` in the site's folder."""
+    """Returns ``say`` as soon as there is a file ``until``."""
     from streaming.tools.tool import ToolFailed
 
-    while "until" in arguments and not (settings.DATA_DIR / arguments["until"]).exists():
-        await asyncio.sleep(PAUSE_S)
+    if "until" in arguments:
+        await _file(arguments["until"])
     if arguments.get("fail"):
         raise ToolFailed(arguments["say"])
     return str(arguments["say"])
+
+
+async def _file(name: str) -> None:
+    folder = settings.WAITING_TOOL_DIR
+    with (folder / f"{name}.began").open("a") as began:
+        began.write(".")
+    try:
+        while not (folder / name).exists():
+            await asyncio.sleep(PAUSE_S)
+    except asyncio.CancelledError:
+        (folder / f"{name}.cancelled").touch()
+        raise
