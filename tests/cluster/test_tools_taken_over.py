@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests import databases
 from tests.cluster.postgres import ClusterSite
 from tests.e2e.reading import eventually, read
 from tests.e2e.site import QUICK
@@ -17,8 +18,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tooled(tmp_path_factory, postgres, model_dir, folder):
-    """Two web processes with a tool that waits."""
+def tooled(tmp_path_factory, model_dir, folder):
+    """Two web processes with a tool that waits, on a database of their own."""
+    database = databases.new()
     env = {
         **QUICK,
         "DJANGO_SETTINGS_MODULE": "tests.e2e.waiting_settings",
@@ -27,7 +29,7 @@ def tooled(tmp_path_factory, postgres, model_dir, folder):
         "TOOL_TIMEOUT_S": "60",
         "DRAIN_S": "0.2",
     }
-    sites = [ClusterSite(tmp_path_factory.mktemp(name), model_dir, postgres, env) for name in ("five", "six")]
+    sites = [ClusterSite(tmp_path_factory.mktemp(name), model_dir, database, env) for name in ("five", "six")]
     sites[0].migrate()
     for site in sites:
         site.start()
