@@ -11,9 +11,9 @@ from django.db import transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from streaming.models import Conversation, Message, Response, ResponseEvent
-from streaming.protocol.events import ENDED, TEXT
+from streaming.protocol.events import ENDED, TEXT, Event
 
-from . import json_answers, steps
+from . import json_answers, log, steps
 
 ID_FORMAT = re.compile(r"conv_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 CURSOR_FORMAT = re.compile(rf"([0-9]{{1,16}})\.({ID_FORMAT.pattern})", re.ASCII)
@@ -119,8 +119,8 @@ def _turn(message: Message, live: dict[str, _LiveLog], ended: dict[str, list[dic
     if response is None:
         return Turn(message, None, message.text, None)
     if response.end_state is None:
-        log = live.get(response.id)
-        return Turn(message, response, log.text, log.position, log.output) if log else Turn(message, response, "", None)
+        now = live.get(response.id)
+        return Turn(message, response, now.text, now.position, now.output) if now else Turn(message, response, "", None)
     position = (response.epoch, response.last_seq) if response.last_seq else None
     return Turn(message, response, response.output_text, position, ended.get(response.id, []))
 
@@ -133,17 +133,13 @@ def _live_logs(responses: Iterable[Response]) -> dict[str, _LiveLog]:
     by_id = {response.id: response for response in responses}
     if not by_id:
         return {}
-    rows = ResponseEvent.objects.filter(response_id__in=by_id).exclude(kind=ENDED).order_by("response_id", "seq")
-    logs: dict[str, list[steps.Row]] = {}
-    for response_id, seq, epoch, kind, payload in rows.values_list("response_id", "seq", "epoch", "kind", "payload"):
-        logs.setdefault(response_id, []).append((seq, epoch, kind, payload))
-    return {id_: _live_log(by_id[id_], log) for id_, log in logs.items()}
+    logs = log.by_response(ResponseEvent.objects.filter(response_id__in=by_id).exclude(kind=ENDED))
+    return {id_: _live_log(by_id[id_], events) for id_, events in logs.items()}
 
 
-def _live_log(response: Response, log: Sequence[steps.Row]) -> _LiveLog:
-    last_seq, last_epoch, *_ = log[-1]
-    text = "".join(payload["text"] for _, _, kind, payload in log if kind == TEXT)
-    return _LiveLog(text, (last_epoch, last_seq), steps.items(response, log))
+def _live_log(response: Response, events: Sequence[Event]) -> _LiveLog:
+    text = "".join(event.payload["text"] for event in events if event.kind == TEXT)
+    return _LiveLog(text, (events[-1].epoch, events[-1].seq), steps.items(response, events))
 
 
 def _cursor(conversation: Conversation) -> str:

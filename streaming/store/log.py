@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from streaming.models import Response, ResponseEvent
 from streaming.protocol.events import Event, size_bytes
@@ -100,6 +100,15 @@ def page(response_id: str, after_seq: int) -> list[Event]:
             Event(seq, epoch, kind, json.loads(payload), unpack_ids(token_ids), token_count, at_ms)
             for seq, epoch, kind, payload, token_ids, token_count, at_ms in cursor.fetchall()
         ]
+
+
+def by_response(rows: QuerySet[ResponseEvent]) -> dict[str, list[Event]]:
+    """These events of several responses, each response's in order; without their tokens, to be looked at."""
+    logs: dict[str, list[Event]] = {}
+    said = rows.order_by("response_id", "seq").values_list("response_id", "seq", "epoch", "kind", "payload")
+    for response_id, *event in said:
+        logs.setdefault(response_id, []).append(Event(*event))
+    return logs
 
 
 def first_page(events: Sequence[Event]) -> Sequence[Event]:

@@ -7,7 +7,7 @@ from streaming.models import Response, ResponseEvent
 from streaming.protocol.events import TEXT, TOOL_CALL, TOOL_RESULT, Event
 from streaming.protocol.rounds import Round, rounds_of
 
-from . import remains
+from . import log, remains
 
 TOLD = (TEXT, TOOL_CALL, TOOL_RESULT)
 
@@ -20,23 +20,19 @@ def turns_of(responses: Iterable[Response]) -> dict[str, list[dict[str, Any]]]:
     ran = [response for response in responses if response.end_state and response.run_tools]
     left = {response.id: remains.left(response, response.remains) for response in ran if response.remains}
     logs = {**left, **_logs([response.id for response in ran if response.id not in left])}
-    return {id_: turns(log) for id_, log in logs.items() if any(event.kind == TOOL_RESULT for event in log)}
+    return {id_: turns(events) for id_, events in logs.items() if any(e.kind == TOOL_RESULT for e in events)}
 
 
-def turns(log: Iterable[Event]) -> list[dict[str, Any]]:
+def turns(events: Iterable[Event]) -> list[dict[str, Any]]:
     """What a prompt says of an answer that is over: of each round the text, the calls that have results, and these."""
-    return [turn for one in rounds_of(log) for turn in (_answered(one) if one.is_over else _said(one))]
+    return [turn for one in rounds_of(events) for turn in (_answered(one) if one.is_over else _said(one))]
 
 
 def _logs(response_ids: list[str]) -> dict[str, list[Event]]:
     if not response_ids:
         return {}
     results = ResponseEvent.objects.filter(response_id__in=response_ids, kind=TOOL_RESULT).values("response_id")
-    rows = ResponseEvent.objects.filter(response_id__in=results, kind__in=TOLD).order_by("response_id", "seq")
-    logs: dict[str, list[Event]] = {}
-    for response_id, seq, epoch, kind, payload in rows.values_list("response_id", "seq", "epoch", "kind", "payload"):
-        logs.setdefault(response_id, []).append(Event(seq, epoch, kind, payload))
-    return logs
+    return log.by_response(ResponseEvent.objects.filter(response_id__in=results, kind__in=TOLD))
 
 
 def _answered(one: Round) -> list[dict[str, Any]]:
