@@ -81,13 +81,14 @@ def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: f
 def with_lost(response: Response, logged_tokens: int, rounds: Sequence[Round]) -> list[dict[str, Any]]:
     """The attempts of a row whose owner is gone: the one that ran is known by the row's engine and by the log.
 
-    None ran while calls of the last of the ``rounds`` waited for their results, and it is known what had ended it.
+    None ran while calls of the last of the ``rounds`` waited for their results, and it is known what had ended it: a
+    result, or this owner. Who finds no result asks an engine again.
     """
     known: list[dict[str, Any]] = list(response.attempts)
     nth = 1 + sum(epoch_of(one["request_id"]) == response.epoch for one in known)
     made = max(0, logged_tokens - generated(known))
-    called = sum(one["ended"] == CALLED for one in known)
-    is_between = bool(rounds) and called == len(rounds) and bool(rounds[-1].waiting)
+    has_called = bool(known) and known[-1]["ended"] == CALLED and epoch_of(known[-1]["request_id"]) == response.epoch
+    is_between = bool(rounds) and bool(rounds[-1].waiting) and (has_called or rounds[-1].is_over)
     if not made and (response.engine_id is None or is_between):
         return known
     lost = attempt(

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from streaming.models import Conversation, Engine
+from streaming.models import Conversation, Engine, Response
 from streaming.ownership.adoption import adopt_all
 from streaming.ownership.stop import stop
-from streaming.protocol.events import CONTINUED
+from streaming.protocol.events import CONTINUED, TEXT, TOOL_CALL, TOOL_RESULT, Event
 from streaming.protocol.rounds import rounds_of
-from streaming.store import threads
+from streaming.protocol.tool_result import ToolResult
+from streaming.store import attempts, threads
 from tests.stream.conftest import DEADLINE_S, until_stored
 from tests.stream.toolbox import call, kinds_of, outputs, results_of, running
 
@@ -131,6 +132,19 @@ async def test_who_runs_the_calls_that_were_left_waits_for_no_engine_meanwhile(
     let_go(toolbox, engine)
     toolbox.let_go.set()
     assert (await successor.ended(response)).output_text == WHOLE
+
+
+def test_who_died_as_it_asked_for_a_round_again_may_have_made_more_than_anybody_knows(row):
+    """Its engine may have: the call is known from the owner before it, and no result says that this one ran it."""
+    call_event = {"index": 0, "call_id": "c", "name": "f", "arguments": "{}", "complete": True}
+    called = Event(2, 1, TOOL_CALL, call_event, (), 5)
+    over = [called, Event(3, 1, TOOL_RESULT, ToolResult("c", "x").payload()), Event(4, 1, TEXT, {"text": "y"}, (), 1)]
+    first = attempts.attempt(request_id="resp_1-1", ended="tool_calls", generated_tokens=5, count="exact")
+    for epoch, log, lost in ((1, [called], []), (2, [called], [0]), (1, over, [1])):
+        orphan = Response(id="resp_1", epoch=epoch, engine=row, attempts=[first])
+        made = sum(event.token_count for event in log)
+        _, *more = attempts.with_lost(orphan, made, rounds_of(log))
+        assert [(one["generated_tokens"], one["count"]) for one in more] == [(tokens, "at_least") for tokens in lost]
 
 
 async def test_an_abort_answer_whose_process_dies_in_a_tool_ends_with_what_was_counted(
