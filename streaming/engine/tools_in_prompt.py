@@ -72,6 +72,8 @@ def _parsed(function: Mapping[str, Any]) -> Mapping[str, Any]:
 def _as_text(message: Mapping[str, Any], markers: Markers) -> Mapping[str, Any]:
     content = text_of(message.get("content"))
     if message["role"] == "tool":
+        # What a tool found may hold the closing tag; in JSON, which most give, this is the same text.
+        content = content.replace("</tool_response", "<\\/tool_response")
         return {"role": "user", "content": f"<tool_response>\n{content}\n</tool_response>"}
     calls = message.get("tool_calls")
     if not calls:
