@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from deploy.setup.places import ROOT
-from streaming.models import Conversation, Engine, Message, Response, ResponseEvent
+from streaming.models import ApiKey, Conversation, Engine, Message, Response, ResponseEvent
 from streaming.store import access
 from streaming.views import openid
 from tests import openid_provider
@@ -52,6 +52,12 @@ def page2(u2):
 @pytest.fixture
 def key1(u1):
     return access.issue_key(u1, "test")
+
+
+@pytest.fixture
+def key(u1, key1):
+    """The row of ``key1``."""
+    return ApiKey.objects.get(user=u1)
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from streaming.models import ApiKey, Batch
+from streaming.models import Batch
 from streaming.store import batches, files
 from streaming.tasks import batch_reply, batch_turn
 from streaming.tasks import batches as task
-from tests.app.test_batches import batch_of, line
+from tests.app.batch_rows import batch_of, line
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -60,11 +60,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         """Tests are quiet."""
-
-
-@pytest.fixture
-def key(u1, key1):
-    return ApiKey.objects.get(user=u1)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Batches as rows: made, listed, cancelled, worked at by one alone, by their key's rights, and gone with their user."""
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -10,59 +9,21 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from streaming.models import ApiKey, AuditEntry, Batch, Engine, FilePiece, Response, ResponseEvent, StoredFile
+from streaming.models import ApiKey, AuditEntry, Batch, Engine, FilePiece, Response, StoredFile
 from streaming.store import batches, files, task_tokens
-from streaming.store.batches import Keep, LostLease, NewBatch, Result
-from streaming.tasks import batch_kept
+from streaming.store.batches import Keep, LostLease, Result
 from streaming.tasks import batches as task
-from streaming.tasks.batch_reply import FAULTS_MAX, Meaning, meaning_of, pause_s
-from streaming.tasks.own_api import Reply
 from streaming.tasks.retention import remove_files
+from tests.app.batch_rows import CHAT, LEASE, MARKER, batch_of, begun, file_of, line, taken
 from tests.app.conftest import Page
 from tests.app.test_files import on_disk
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CHAT = "/v1/chat/completions"
-LEASE = timedelta(seconds=10)
-MARKER = "Xylophone-Quaternion-7391"
-
-
-def line(custom_id="a", **fields):
-    body = {"model": "demo", "messages": [{"role": "user", "content": MARKER}]}
-    return json.dumps({"custom_id": custom_id, "method": "POST", "url": CHAT, "body": body, **fields}).encode() + b"\n"
-
 
 @pytest.fixture
 def api1(u1, key1):
     return Client(headers={"Authorization": f"Bearer {key1}"}, raise_request_exception=False)
-
-
-@pytest.fixture
-def key(u1, key1):
-    return ApiKey.objects.get(user=u1)
-
-
-def file_of(user, data):
-    return files.store(files.NewFile(user.pk, "in.jsonl", len(data), None), [data], 2**40)
-
-
-def batch_of(user, data=b"", key=None, **fields):
-    """A batch of these lines; with ``fields`` further than just made."""
-    new = NewBatch(user.pk, key and key.pk, CHAT, file_of(user, data or line()).id, None)
-    made = batches.create(new, 100)
-    Batch.objects.filter(pk=made.pk).update(**fields)
-    return Batch.objects.get(pk=made.pk)
-
-
-def taken(slots=1):
-    return batches.take(f"worker {Batch.objects.filter(slot__isnull=False).count()}", slots, LEASE)
-
-
-def begun(user, count=3, key=None):
-    """A batch in progress, and whoever works at it."""
-    batch_of(user, b"".join(line(str(n)) for n in range(1, count + 1)), key)
-    return batches.begin(taken(), count, no_store=False)
 
 
 def ask(api, **fields):
@@ -348,155 +309,11 @@ def test_a_refusal_for_good_is_a_row_by_the_key_and_the_purpose_and_one_for_now_
     assert Response.objects.count() == 1
 
 
-def reply(status, headers=None, **error):
-    return Reply(status, headers or {}, {"error": error} if error else {})
-
-
-@pytest.mark.parametrize(
-    ("answer", "meaning"),
-    [
-        (reply(200), Meaning.ANSWERED),
-        (reply(400, code="invalid_request"), Meaning.REFUSED),
-        (reply(403, code="model_not_allowed"), Meaning.REFUSED),
-        (reply(403, code="scope"), Meaning.NO_RIGHT),
-        (reply(401, code="key_revoked"), Meaning.NO_RIGHT),
-        (reply(401, code="key_expired"), Meaning.NO_RIGHT),
-        (reply(401, code="invalid_api_key"), Meaning.AGAIN),
-        (reply(409, code="cancelled", end_state="cancelled", end_reason="api"), Meaning.REFUSED),
-        (reply(429, {"Retry-After": "7"}, code="rate_limited"), Meaning.AGAIN),
-        (reply(429, {"x-should-retry": "false"}, code="rate_limited"), Meaning.REFUSED),
-        (reply(503, {"Retry-After": "5"}, code="overloaded"), Meaning.AGAIN),
-        (reply(529, code="overloaded"), Meaning.AGAIN),
-        (reply(503, code="queue", end_state="timed_out", end_reason="queue"), Meaning.ANEW),
-        (reply(503, code="storage", end_state="errored", end_reason="storage"), Meaning.REFUSED),
-        (reply(502, code="upstream_error", end_state="errored", end_reason="upstream_error"), Meaning.REFUSED),
-        (reply(500, code="internal"), Meaning.AGAIN),
-        (reply(502), Meaning.AGAIN),
-        (reply(408, code="body_timeout"), Meaning.AGAIN),
-    ],
-)
-def test_what_a_reply_means_for_its_line(answer, meaning):
-    assert meaning_of(answer, 0) is meaning
-
-
-def test_a_fault_of_the_servers_is_not_met_for_ever():
-    assert meaning_of(reply(500, code="internal"), FAULTS_MAX) is Meaning.REFUSED
-    assert meaning_of(reply(503, code="overloaded"), 1000) is Meaning.AGAIN
-
-
-def test_pauses_heed_what_the_server_says_and_grow_to_a_bound():
-    assert all(7 <= pause_s(reply(503, {"Retry-After": "7"}), 0) <= 8.75 for _ in range(50))
-    assert pause_s(reply(429, {"Retry-After": "3600"}), 0) >= 3600
-    assert all(pause_s(None, tries) <= 37.5 for tries in (0, 5, 10_000))
-    assert max(pause_s(None, 0) for _ in range(50)) < min(pause_s(None, 2) for _ in range(50))
-    assert pause_s(reply(503, {"Retry-After": "soon"}), 0) <= 1.25
-
-
 def test_titles_have_no_key_and_batches_nothing_without_one(u1):
     with pytest.raises(ValueError, match="no task asks for 'api'"):
         task_tokens.issue(u1.pk, "api")
     assert task_tokens.redeem(task_tokens.issue(u1.pk, "title"), CHAT).key is None
     assert task_tokens.redeem(task_tokens.issue(u1.pk, "batch"), CHAT) is None
-
-
-def test_a_batch_whose_key_is_deleted_says_so_of_every_line(u1, key):
-    batch = batch_of(u1, line("a") + line("b"), key)
-    key.delete()
-    task.work_batches()
-    batch.refresh_from_db()
-    assert (batch.status, batch.failed, batch.output_file_id) == ("failed", 2, "")
-    assert batch.errors[0]["code"] == "key_revoked"
-    said = [json.loads(one) for one in b"".join(files.content(batch.error_file_id)).splitlines()]
-    assert [(one["custom_id"], one["error"]["code"]) for one in said] == [("a", "key_revoked"), ("b", "key_revoked")]
-
-
-def test_who_cancels_between_the_last_line_and_the_end_has_cancelled(u1, key):
-    batch = begun(u1, 1, key)
-    batches.write(batch, [Result(1, b"one\n", is_error=False)])
-    assert batches.cancel(batch.id, "api")
-    assert not batches.finalize(batch)
-    other = begun(u1, 1, key) if batches.release(batch, timezone.now() + LEASE) is None else None
-    assert batches.finalize(other)
-    assert not batches.cancel(other.id, "api")
-
-
-def answer_of(batch, number, text="said", end_state="completed"):
-    """The row and the log of a line's answer, as a relay leaves them; still running without an end state."""
-    ended = {"state": "ended", "end_state": end_state, "end_reason": "stop"} if end_state else {"state": "running"}
-    response = Response.objects.create(
-        user_id=batch.user_id, purpose="batch", dialect="openai_chat", model="demo", policy="background",
-        idempotency_key=f"{batch.id}.{number}", output_text=text, sent_tokens=3, generated_tokens=3, **ended,
-    )  # fmt: skip
-    end = {"end_state": end_state, "end_reason": "stop", "finish_reason": "stop", "error": None, "usage": {}}
-    for seq, (kind, payload) in enumerate([("text", {"text": text}), *([("ended", end)] if end_state else [])], 1):
-        ResponseEvent.objects.create(response=response, seq=seq, epoch=1, kind=kind, payload=payload)
-    return response
-
-
-def content(file_id):
-    return [json.loads(one) for one in b"".join(files.content(file_id)).splitlines()] if file_id else []
-
-
-EARLY = {
-    "cancelled": lambda batch: batches.cancel(batch.id, "api"),
-    "expired": lambda batch: Batch.objects.update(expires_at=timezone.now()),
-    "failed": lambda batch: batch.api_key.delete(),
-}
-
-
-@pytest.mark.parametrize("status", EARLY)
-def test_what_was_answered_for_a_worker_that_is_gone_is_kept_however_the_batch_ends(u1, key, status):
-    batch = begun(u1, 4, key)
-    kept, errored, running = (
-        answer_of(batch, 2),
-        answer_of(batch, 3, end_state="errored"),
-        answer_of(batch, 4, "", None),
-    )
-    batches.release(batch, timezone.now())
-    EARLY[status](batch)
-    assert task.work_batches() == 1
-    batch.refresh_from_db()
-    running.refresh_from_db()
-    assert (batch.is_unfinished, batch.failed, running.stop_reason) == (True, 0, "api"), "it may yet end well"
-    assert 0 < (batch.due_at - timezone.now()).total_seconds() <= task.SETTLING_S
-    running.delete()
-    Batch.objects.update(due_at=timezone.now())
-    task.work_batches()
-    batch.refresh_from_db()
-    assert (batch.status, batch.completed, batch.failed) == (status, 1, 3)
-    (said,) = content(batch.output_file_id)
-    assert (said["custom_id"], said["response"]["request_id"]) == ("2", kept.id)
-    assert said["response"]["body"]["choices"][0]["message"]["content"] == "said"
-    assert [one["custom_id"] for one in content(batch.error_file_id)] == ["1", "3", "4"]
-    kept.refresh_from_db()
-    errored.refresh_from_db()
-    assert (kept.delivered_tokens, errored.delivered_tokens) == (3, 0)
-
-
-@pytest.mark.parametrize(
-    ("status", "ends"), [("cancelled", "cancelled"), ("expired", "completed"), ("failed", "completed")]
-)
-def test_a_batch_of_which_nothing_is_left_to_ask_is_complete_unless_somebody_cancelled_it(u1, key, status, ends):
-    batch = begun(u1, 2, key)
-    [answer_of(batch, number) for number in (1, 2)]
-    batches.release(batch, timezone.now())
-    EARLY[status](batch)
-    task.work_batches()
-    batch.refresh_from_db()
-    assert (batch.status, batch.completed, batch.error_file_id, batch.errors) == (ends, 2, "", [])
-
-
-def test_an_answer_whose_words_are_gone_or_too_many_is_an_error_of_its_line(u1, key, monkeypatch):
-    monkeypatch.setattr(batch_kept, "ANSWER_BYTES", 1000)
-    batch = begun(u1, 2, key)
-    ResponseEvent.objects.filter(response=answer_of(batch, 1)).delete()
-    answer_of(batch, 2, "x" * 1000)
-    batches.release(batch, timezone.now())
-    batches.cancel(batch.id, "api")
-    task.work_batches()
-    batch.refresh_from_db()
-    codes = {one["custom_id"]: one["error"]["code"] for one in content(batch.error_file_id)}
-    assert (batch.status, codes) == ("cancelled", {"1": "batch_cancelled", "2": "answer_too_long"})
 
 
 def staff(role):
