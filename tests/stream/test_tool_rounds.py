@@ -18,6 +18,9 @@ from streaming.protocol.end_state import STOPPED, decide
 from streaming.protocol.tool_result import ToolResult
 from streaming.reader import Reader
 from streaming.store import quotas, threads
+from streaming.tools import catalogue
+from streaming.tools import running as running_tools
+from streaming.tools.tool import Tool, parameters
 from tests.stream.conftest import DEADLINE_S, text_of, until_stored
 from tests.stream.toolbox import call, kinds_of, outputs, results_of, running
 
@@ -260,12 +263,13 @@ async def test_a_result_that_leaves_no_room_in_the_context_ends_the_answer_as_le
     assert ended.output_text == "Let me see. "
 
 
-async def test_a_later_round_asks_for_no_more_than_the_context_has_left(bench, chats, toolbox, row, engine):
+async def test_a_later_round_asks_for_no_more_than_the_context_has_left(bench, chats, toolbox, row, engine, settings):
+    settings.MAX_OUTPUT_TOKENS = 50_000
     toolbox.outcome = lambda call: ToolResult(call.call_id, "x" * 90_000)
     response, _ = await chats()
     await bench.ended(response)
     second = engine.requests[1]
-    assert second.sampling.max_tokens <= row.context_tokens - len(second.prompt_ids)
+    assert second.sampling.max_tokens == row.context_tokens - len(second.prompt_ids)
 
 
 async def test_an_answer_that_called_reads_alike_from_every_cursor_and_for_two_readers(bench, chats, toolbox):
@@ -311,6 +315,18 @@ async def test_an_engine_that_fails_before_a_later_round_began_is_followed_by_an
     assert (ended.finish_reason, ended.output_text) == ("stop", "Let me see. It is 42.")
     assert [one["ended"] for one in ended.attempts] == ["tool_calls", "upstream_lost", "upstream_lost", "stop"]
     assert ended.prompt_tokens == len(engine.requests[0].prompt_ids) + len(engine.requests[1].prompt_ids)
+
+
+async def test_each_round_has_as_many_tries_as_an_answer_of_one(bench, chats):
+    def lost(script, times):
+        return {**script, "fault": {"kind": "lost", "after": 0, "times": times}}
+
+    # Tries are counted through the whole response: two fail in each round.
+    response, _ = await chats({**lost(TWO_ROUNDS, 2), "rounds": [lost(*TWO_ROUNDS["rounds"], 5)]})
+    ended = await bench.ended(response)
+    assert ended.output_text == "Let me see. It is 42."
+    tries = ["upstream_lost", "upstream_lost"]
+    assert [one["ended"] for one in ended.attempts] == [*tries, "tool_calls", *tries, "stop"]
 
 
 async def test_waiting_results_are_in_the_tail_before_the_tool_after_them_ends(bench, chats, toolbox):
@@ -360,3 +376,27 @@ async def test_calls_are_counted_by_tool_and_outcome_and_names_that_a_model_inve
     await bench.ended(response)
     after = counted("calculate", "ok"), counted("other", "ok"), counted("calculate", "invalid_arguments")
     assert [b - a for a, b in zip(before, after, strict=True)] == [1, 3, 1]
+
+
+async def test_a_tool_of_ours_that_hangs_is_ended_in_time_and_the_answer_goes_on(
+    bench, chats, engine, settings, monkeypatch
+):
+    ended_with = []
+
+    async def hang(_user_id, _arguments):
+        try:
+            await asyncio.get_running_loop().create_future()
+        except BaseException as error:
+            ended_with.append(type(error))
+            raise
+
+    settings.PAGE_TOOLS, settings.TOOL_TIMEOUT_S = ["hang"], 0.1
+    monkeypatch.setitem(catalogue.TOOLS, "hang", Tool("hang", "Hangs.", parameters(), hang))
+    monkeypatch.setattr("streaming.tools.run", running_tools.run)
+    script = {**TWO_ROUNDS, "outputs": outputs(call("{}", "hang"), call("{}", "gone"))}
+    response, _ = await chats(script, run_tools=("hang",))
+    ended = await bench.ended(response)
+    assert (ended.finish_reason, ended.output_text) == ("stop", "It is 42.")
+    assert [result["error"] for result in results_of(await bench.log(response))] == ["timed_out", "unknown_tool"]
+    assert ended_with == [asyncio.CancelledError]
+    assert "longer than 0.1 seconds" in engine.requests[1].messages[-2]["content"]
