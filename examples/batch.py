@@ -53,6 +53,8 @@ def fetch(client: OpenAI, batch: Batch, answers: Path) -> None:
 
 def main() -> int:
     """As the first lines say."""
+    if len(sys.argv) != 3 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python3 -m examples.batch QUESTIONS.jsonl ANSWERS.jsonl, and the first must be there")
     client = OpenAI(base_url=os.environ["URL"], api_key=os.environ["KEY"])
     questions, answers = map(Path, sys.argv[1:])
     batch = start(client, questions)

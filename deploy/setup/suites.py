@@ -15,13 +15,15 @@ SIDE_BY_SIDE = ("--numprocesses", "3")
 
 
 def test(args: Sequence[str]) -> int:
-    """The page's unit tests, then pytest with `args`; both run, the first failure's code counts."""
+    """The page's unit tests, then all of pytest: both run, the first failure's code counts. With `args` only pytest."""
     node_env = _set_up()
+    env = node_env | {"MODEL_DIR": str(demo_model().folder.parent)}
+    if args:
+        return _pytest(args, env)
     say("==> Testing the page")
     page = _call(["npm", "test"], FRONTEND, node_env)
     say("==> Testing everything else")
-    env = node_env | {"MODEL_DIR": str(demo_model().folder.parent)}
-    return _call([str(PYTHON), "-m", "pytest", *(args or SIDE_BY_SIDE)], ROOT, env) or page
+    return _pytest(SIDE_BY_SIDE, env) or page
 
 
 def bench(args: Sequence[str]) -> int:
@@ -62,6 +64,10 @@ def _set_up() -> dict[str, str]:
         model.ensure(demo_model())
         tokenizer.ensure(demo_model())
         return frontend.ensure()
+
+
+def _pytest(args: Sequence[str], env: dict[str, str]) -> int:
+    return _call([str(PYTHON), "-m", "pytest", *args], ROOT, env)
 
 
 def _call(argv: Sequence[str], cwd: Path, env: dict[str, str]) -> int:

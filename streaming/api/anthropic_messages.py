@@ -29,14 +29,14 @@ PREFIX = "/v1/messages"
 VERSION = re.compile(r"20\d\d-\d\d-\d\d", re.ASCII)
 
 
-@router.post("/messages", response={200: dict[str, Any]})
+@router.post("/messages", response={200: dict[str, Any]}, summary="Ask, as messages")
 async def create(request: HttpRequest, body: AnthropicRequest) -> HttpResponse:
     """A model's answer, streamed or whole."""
     _check_version(request)
     return await answer(request, ask_of(request, body, body.turns, ANTHROPIC), body, IGNORED)
 
 
-@router.post("/messages/count_tokens", response=dict[str, int])
+@router.post("/messages/count_tokens", response=dict[str, int], summary="Count the tokens of a request")
 async def count_tokens(request: HttpRequest, body: CountRequest) -> dict[str, int]:
     """How many tokens the prompt of such a message has. Nothing is generated or stored."""
     _check_version(request)

@@ -33,7 +33,7 @@ class BatchRequest(StrictBody):
     output_expires_after: ExpiresAfter | None = None
 
 
-@router.post("/batches", response=dict[str, Any])
+@router.post("/batches", response=dict[str, Any], summary="Have a file of requests answered")
 async def create(request: HttpRequest, body: BatchRequest) -> dict[str, Any]:
     """Have the requests of a file answered, within a day, by the rights of the key that asks."""
     asker = caller(request)
@@ -49,7 +49,7 @@ async def create(request: HttpRequest, body: BatchRequest) -> dict[str, Any]:
         raise ApiError(429, message, code="rate_limited", headers={"Retry-After": str(RETRY_S)}) from None
 
 
-@router.get("/batches", response=dict[str, Any])
+@router.get("/batches", response=dict[str, Any], summary="List batches")
 async def list_batches(
     request: HttpRequest, after: str | None = None, limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = 20
 ) -> dict[str, Any]:
@@ -59,13 +59,13 @@ async def list_batches(
     return listed(found, has_more, shown)
 
 
-@router.get("/batches/{batch_id}", response=dict[str, Any])
+@router.get("/batches/{batch_id}", response=dict[str, Any], summary="Show a batch")
 async def retrieve(request: HttpRequest, batch_id: str) -> dict[str, Any]:
     """The batch as it stands."""
     return shown(await _found(request, batch_id))
 
 
-@router.post("/batches/{batch_id}/cancel", response=dict[str, Any])
+@router.post("/batches/{batch_id}/cancel", response=dict[str, Any], summary="Stop a batch")
 async def cancel(request: HttpRequest, batch_id: str) -> dict[str, Any]:
     """Stop what runs of it and begin no more; one that has ended stays as it is. What is answered is kept."""
     batch = await _found(request, batch_id)

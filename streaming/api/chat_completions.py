@@ -15,7 +15,7 @@ from .chat_schema import IGNORED, ChatRequest
 router = Router()
 
 
-@router.post("/chat/completions", response={200: dict[str, Any]})
+@router.post("/chat/completions", response={200: dict[str, Any]}, summary="Ask, as chat completions")
 async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
     """A model's answer, streamed or whole."""
     options = {"include_usage": bool(body.stream_options and body.stream_options.include_usage)}
@@ -24,7 +24,7 @@ async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
     return await answer(request, ask, body, IGNORED)
 
 
-@router.get("/models", response=dict[str, Any])
+@router.get("/models", response=dict[str, Any], tags=["Models"], summary="List models")
 async def models(request: HttpRequest) -> dict[str, Any]:
     """The models that the caller can ask for."""
     owner = ownership.current()

@@ -28,7 +28,7 @@ router = Router()
 Number = Annotated[int, Query(ge=0, le=2**40)]
 
 
-@router.post("/responses", response={200: dict[str, Any]})
+@router.post("/responses", response={200: dict[str, Any]}, summary="Ask, as responses")
 async def create(request: HttpRequest, body: ResponsesRequest) -> HttpResponse:
     """A model's answer: streamed, whole, or (``background``) fetched later."""
     turns = turns_of(body.items)
@@ -66,7 +66,7 @@ async def _thread(request: HttpRequest, response_id: str) -> list[dict[str, Any]
         ) from None
 
 
-@router.get("/responses/{response_id}", response=dict[str, Any])
+@router.get("/responses/{response_id}", response=dict[str, Any], summary="Show an answer and its usage")
 async def retrieve(
     request: HttpRequest, response_id: str, stream: bool = False, starting_after: Number | None = None
 ) -> HttpResponse:
@@ -80,7 +80,7 @@ async def retrieve(
     return await follow(request, response, cursor=cursor, stream=True, dialect=OPENAI_RESPONSES, starting_after=number)
 
 
-@router.get("/responses/{response_id}/input_items", response=dict[str, Any])
+@router.get("/responses/{response_id}/input_items", response=dict[str, Any], summary="List what was asked")
 async def input_items(
     request: HttpRequest,
     response_id: str,
@@ -111,7 +111,7 @@ async def input_items(
     }
 
 
-@router.delete("/responses/{response_id}", response=dict[str, Any])
+@router.delete("/responses/{response_id}", response=dict[str, Any], summary="Erase an answer")
 async def delete(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """Stop the response if it runs, and erase its text, its input and its log. What it used stays counted."""
     response = await found(request, response_id)

@@ -41,7 +41,7 @@ UPLOAD = {
 router = Router()
 
 
-@router.post("/files", response=dict[str, Any], openapi_extra=UPLOAD)
+@router.post("/files", response=dict[str, Any], openapi_extra=UPLOAD, summary="Send a file")
 async def upload(request: HttpRequest) -> dict[str, Any]:
     """Keep a JSONL file for a batch."""
     form = await sync_to_async(file_form.read, thread_sensitive=True)(request)
@@ -53,7 +53,7 @@ async def upload(request: HttpRequest) -> dict[str, Any]:
     return shown(file)
 
 
-@router.get("/files", response=dict[str, Any])
+@router.get("/files", response=dict[str, Any], summary="List files")
 async def list_files(
     request: HttpRequest,
     purpose: str | None = None,
@@ -69,13 +69,13 @@ async def list_files(
     return listed(found, has_more, shown)
 
 
-@router.get("/files/{file_id}", response=dict[str, Any])
+@router.get("/files/{file_id}", response=dict[str, Any], summary="Show a file")
 async def retrieve(request: HttpRequest, file_id: str) -> dict[str, Any]:
     """What is known of a file."""
     return shown(await found(request, file_id))
 
 
-@router.get("/files/{file_id}/content")
+@router.get("/files/{file_id}/content", summary="Fetch what is in a file")
 async def content(request: HttpRequest, file_id: str) -> HttpResponse:
     """The file itself."""
     file = await found(request, file_id)
@@ -85,7 +85,7 @@ async def content(request: HttpRequest, file_id: str) -> HttpResponse:
     return answer
 
 
-@router.delete("/files/{file_id}", response=dict[str, Any])
+@router.delete("/files/{file_id}", response=dict[str, Any], summary="Delete a file")
 async def delete(request: HttpRequest, file_id: str) -> dict[str, Any]:
     """Remove a file and all that is in it; not the input of a batch that has not ended."""
     file = await found(request, file_id)

@@ -39,7 +39,7 @@ def unknown() -> ApiError:
 
 
 # Before the routes with an id: a path is taken by the first that fits.
-@v1_router.post("/responses/cancel", response=dict[str, Any])
+@v1_router.post("/responses/cancel", response=dict[str, Any], summary="Stop an answer by its Idempotency-Key")
 @page_router.post("/responses/cancel", response=dict[str, Any])
 async def cancel_by_key(request: HttpRequest) -> dict[str, Any]:
     """Stop the response of an Idempotency-Key, also one whose request has not arrived yet."""
@@ -72,7 +72,7 @@ async def change(request: HttpRequest, response_id: str, body: ResponseChange) -
     return Status(204, None)
 
 
-@v1_router.get("/responses/{response_id}/stream")
+@v1_router.get("/responses/{response_id}/stream", summary="Read an answer as a stream, from any position")
 @page_router.get("/responses/{response_id}/stream")
 async def stream(
     request: HttpRequest, response_id: str, starting_after: str | None = None, dialect: str | None = None
@@ -86,7 +86,7 @@ async def stream(
     return await follow(request, response, cursor=cursor, stream=True, dialect=dialect)
 
 
-@v1_router.post("/responses/{response_id}/cancel", response=dict[str, Any])
+@v1_router.post("/responses/{response_id}/cancel", response=dict[str, Any], summary="Stop an answer")
 @page_router.post("/responses/{response_id}/cancel", response=dict[str, Any])
 async def cancel(request: HttpRequest, response_id: str) -> dict[str, Any]:
     """Stop a response; answers when its end is stored, and again alike when it has ended."""

@@ -25,12 +25,12 @@ page = StrictAPI(
 )
 
 # Routers with an API key.
-v1.add_router("", chat_completions.router)
-v1.add_router("", responses.v1_router)
-v1.add_router("", created_responses.router)
-v1.add_router("", anthropic_messages.router)
-v1.add_router("", files.router)
-v1.add_router("", batches.router)
+v1.add_router("", chat_completions.router, tags=["Chat completions"])
+v1.add_router("", responses.v1_router, tags=["Responses"])
+v1.add_router("", created_responses.router, tags=["Responses"])
+v1.add_router("", anthropic_messages.router, tags=["Messages"])
+v1.add_router("", files.router, tags=["Files"])
+v1.add_router("", batches.router, tags=["Batches"])
 v1.add_router("", diagnostics.router)
 
 # Routers with a session.
