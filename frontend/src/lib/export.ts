@@ -10,9 +10,9 @@ export function asMarkdown(title: string, turns: readonly Turn[]): string {
   const parts = whole.map((turn) => {
     const answer = turn.run?.answer;
     if (!answer) return `## ${words.you}\n\n${turn.text}`;
-    const parts = turn.stretches.map(({ steps, text }) => `${steps.map(({ step, among }) => call(step, among.steps)).join('')}${text}`);
+    const said = turn.stretches.map(({ steps, text }) => `${steps.map(({ step, among }) => call(step, among.steps)).join('')}${text}`);
     const mark = isPartial(answer) ? `\n\n*${endMark(answer)}*` : '';
-    return `## ${words.assistant}\n\n${parts.join('').trim()}${mark}`;
+    return `## ${words.assistant}\n\n${said.join('').trim()}${mark}`;
   });
   return `# ${title}\n\n${parts.join('\n\n')}\n`;
 }
