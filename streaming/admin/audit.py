@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -62,7 +63,7 @@ class AuditAdmin(ReadOnlyAdmin):
             return "–"
         for app in ("streaming", "auth"):
             try:
-                link = reverse(f"admin:{app}_{entry.target_kind}_change", args=[entry.target_id])
+                link = reverse(f"admin:{app}_{entry.target_kind}_change", args=[quote(entry.target_id)])
             except NoReverseMatch:
                 continue
             return format_html('{} <a href="{}">{}</a>', entry.target_kind, link, entry.target_id)

@@ -5,25 +5,25 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from streaming.audit import note
 from streaming.models import Conversation, Message
 from streaming.store import conversations as store
 
 from . import filters, typed_filters
 from .keyset import KeysetChangeList
-from .read_only import ReadOnlyAdmin
-from .responses import SEARCH_MAX_CHARS, shows_text
+from .responses import SEARCH_MAX_CHARS
+from .text_shown import TextOnRequest, shows_text
 
 
 @admin.register(Conversation)
-class ConversationAdmin(ReadOnlyAdmin):
+class ConversationAdmin(TextOnRequest):
     """Threads by user and time, without their titles: those are what somebody asked."""
 
     list_display = ["id", "user", "model", "message_count", "created_at", "updated_at"]
@@ -47,7 +47,7 @@ class ConversationAdmin(ReadOnlyAdmin):
         return typed_filters.of_user(queryset, term), False
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        text = ["title", "said"] if shows_text(request) else ["hidden"] if settings.ADMIN_SHOWS_TEXT else []
+        text = ["title", "said"] if shows_text(request, obj) else ["hidden"] if settings.ADMIN_SHOWS_TEXT else []
         return ["id", "user", "model", "created_at", "updated_at", "responses", *text]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -62,16 +62,6 @@ class ConversationAdmin(ReadOnlyAdmin):
         )
         return counted
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        if shows_text(request):
-            conversation = self.get_object(request, object_id)
-            if conversation is not None and self.has_view_permission(request, conversation):
-                note(request, request.user, "read text", conversation)
-        answer: HttpResponse = super().change_view(request, object_id, form_url, extra_context)
-        return answer
-
     @admin.display(description="messages")
     def message_count(self, conversation: Any) -> int:
         """How many turns it has."""
@@ -82,7 +72,7 @@ class ConversationAdmin(ReadOnlyAdmin):
         """What was answered in it, with how that went."""
         rows = conversation.responses.order_by("created_at").values_list("id", "end_state", "end_reason")
         links = (
-            (reverse("admin:streaming_response_change", args=[pk]), pk, state or "not ended", reason)
+            (reverse("admin:streaming_response_change", args=[quote(pk)]), pk, state or "not ended", reason)
             for pk, state, reason in rows
         )
         return format_html_join("", '<p><a href="{}"><code>{}</code></a> {} {}</p>', links)

@@ -5,6 +5,7 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
+from django.contrib.admin.utils import quote
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -68,7 +69,7 @@ async def stop_response(request: HttpRequest, response_id: str) -> HttpResponse:
     ended = await threads.run(live.find, response_id)
     if "text/html" in request.headers.get("Accept", ""):
         # A form's, not the script's.
-        return HttpResponseRedirect(reverse("admin:streaming_response_change", args=[response_id]))
+        return HttpResponseRedirect(reverse("admin:streaming_response_change", args=[quote(response_id)]))
     return JsonResponse(
         {
             "end_state": ended.end_state if ended else None,

@@ -6,13 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.admin.utils import quote, unquote
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.urls import path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from streaming.audit import note
 from streaming.models import Response
 
 from . import filters, typed_filters
@@ -20,7 +20,7 @@ from .attempts import attempts_table
 from .course import EVENTS_MAX, course_of, event_table, said
 from .drawing import span_text
 from .keyset import KeysetChangeList
-from .read_only import ReadOnlyAdmin
+from .text_shown import TextOnRequest, shows_text
 
 SEARCH_MAX_CHARS = 100
 IDENTITY = ["id", "user", "api_key", "conversation_id", "purpose", "dialect", "stream", "model", "engine", "policy"]
@@ -49,7 +49,7 @@ LISTED = [
 
 
 @admin.register(Response)
-class ResponseAdmin(ReadOnlyAdmin):
+class ResponseAdmin(TextOnRequest):
     """All answers, refused ones too."""
 
     list_display = ["response", "who", "served_by", "end", "prompt", "generated", "wasted", "ttft", "itl", "duration"]
@@ -95,7 +95,7 @@ class ResponseAdmin(ReadOnlyAdmin):
         return [path("<path:object_id>/replay/", replay, name="streaming_response_replay"), *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        text = [("Text", {"fields": TEXT, "classes": ["collapse"]})] if shows_text(request) else []
+        text = [("Text", {"fields": TEXT, "classes": ["collapse"]})] if shows_text(request, obj) else []
         return [
             *text,
             ("Attempts", {"fields": ["attempts_made"]}),
@@ -111,28 +111,29 @@ class ResponseAdmin(ReadOnlyAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return [name for _, options in self.get_fieldsets(request, obj) for name in options["fields"]]
 
-    def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any = None,
     ) -> HttpResponse:
-        response = self.get_object(request, object_id)
-        context = dict(extra_context or {})
-        if response is not None and self.has_view_permission(request, response):
-            if shows_text(request):
-                note(request, request.user, "read text", response)
-            context |= course_of(response)
-            context["may_see_text"], context["shows_text"] = settings.ADMIN_SHOWS_TEXT, shows_text(request)
-            context["may_stop"] = response.end_state is None and request.user.has_perm("streaming.stop_response")
-            context["stop_link"] = reverse("admin:chat_live_stop", args=[response.pk])
-            context["replay_link"] = reverse("admin:streaming_response_replay", args=[response.pk])
-        answer: HttpResponse = super().change_view(request, object_id, form_url, context)
+        """With the course of the row that Django has fetched, and looked whether it may be seen."""
+        context |= course_of(obj)
+        context["may_see_text"], context["shows_text"] = settings.ADMIN_SHOWS_TEXT, shows_text(request, obj)
+        context["may_stop"] = obj.end_state is None and request.user.has_perm("streaming.stop_response")
+        context["stop_link"] = reverse("admin:chat_live_stop", args=[obj.pk])
+        context["replay_link"] = reverse("admin:streaming_response_replay", args=[quote(obj.pk)])
+        answer: HttpResponse = super().render_change_form(request, context, add, change, form_url, obj)
         return answer
 
     def replay_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The texts of an answer with their times, as JSON."""
-        response = self.get_object(request, object_id)
-        if response is None or not settings.ADMIN_SHOWS_TEXT or not self.has_view_permission(request, response):
+        response = self.get_object(request, unquote(object_id))
+        if response is None or not self.reveal(request, response, "replayed"):
             raise Http404
-        note(request, request.user, "replayed", response)
         rows = response.events.order_by("seq").values_list("at_ms", "payload")[:EVENTS_MAX]
         return JsonResponse({"events": said(rows)})
 
@@ -210,11 +211,6 @@ class ResponseAdmin(ReadOnlyAdmin):
     def event_log_with_text(self, response: Response) -> SafeString:
         """The stored events in order."""
         return event_table(response, has_text=True)
-
-
-def shows_text(request: HttpRequest) -> bool:
-    """Whether a page shows what was said: where the setting allows it, and only when asked to."""
-    return bool(settings.ADMIN_SHOWS_TEXT) and "text" in request.GET
 
 
 def _two(first: str, second: str) -> SafeString:
