@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -23,6 +24,11 @@ class InvitationForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = Invitation
         fields = ["note"]
+
+    def clean(self) -> None:
+        """Not where nobody could use it."""
+        if settings.SIGNUP == "off":
+            raise forms.ValidationError("SIGNUP is off: nobody can use an invitation; set it to invite or open")
 
 
 @admin.register(Invitation)

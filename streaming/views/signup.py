@@ -33,8 +33,10 @@ class _UsedMeanwhile(Exception):
 @require_http_methods(["GET", "POST"])
 def signup(request: HttpRequest, token: str = "") -> HttpResponse:
     """The form, and the account that it makes, logged in. GET uses no invitation up."""
-    if settings.SIGNUP == "off" or (settings.SIGNUP == "invite" and not token):
+    if not token and settings.SIGNUP != "open":
         raise Http404
+    if settings.SIGNUP == "off":
+        return render(request, "signup_off.html", status=403)
     if request.user.is_authenticated:
         return redirect(settings.LOGIN_REDIRECT_URL)
     counted = login_tries.A_LINK if token else login_tries.A_SIGNUP

@@ -36,12 +36,28 @@ def is_in(client):
 
 
 def test_off_there_is_no_such_page_and_no_link_to_it(client):
-    token = invitations.issue(None, timedelta(days=7))[1]
-    for path in ("/signup/", f"/signup/{token}"):
-        assert client.get(path).status_code == 404
-        assert client.post(path, FORM).status_code == 404
+    assert client.get("/signup/").status_code == 404
+    assert client.post("/signup/", FORM).status_code == 404
     assert "/signup/" not in client.get("/login/").content.decode()
     assert not User.objects.exists()
+
+
+def test_off_an_invitation_says_so_is_not_used_up_and_none_is_made_in_the_admin(client, settings):
+    row, token = invitations.issue(None, timedelta(days=7))
+    for link in (f"/signup/{token}", f"/signup/{'k' * 43}"):
+        for answer in (client.get(link), client.post(link, FORM)):
+            assert answer.status_code == 403
+            assert "Sign-up is switched off here" in answer.content.decode()
+    assert not User.objects.exists()
+    row.refresh_from_db()
+    assert row.used_at is None
+    owner = Page(User.objects.create_superuser("owner"))
+    form = {"note": "Ann", "days": 7}
+    refused = owner.post("/admin/streaming/invitation/add/", form).content.decode()
+    assert "SIGNUP is off: nobody can use an invitation; set it to invite or open" in refused
+    assert Invitation.objects.count() == 1
+    for settings.SIGNUP in ("invite", "open"):
+        assert "Copy it now" in owner.post("/admin/streaming/invitation/add/", form).content.decode()
 
 
 def test_open_anybody_makes_an_account_and_is_in(client, settings):
