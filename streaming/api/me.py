@@ -1,7 +1,6 @@
 """Owns what the page asks about its user and the models on offer."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest
@@ -28,12 +27,15 @@ async def me(request: HttpRequest) -> UserOut:
 
 @router.get("/models", response=ModelsOut)
 async def models(request: HttpRequest) -> ModelsOut:
-    """The models that a conversation of the user can use."""
-    allowed = await ownership.current().quotas.allowed(caller(request).user.pk, None)
+    """The models that a conversation of the user can use; the first is the one that answers where none is chosen."""
+    owner = ownership.current()
+    allowed = await owner.quotas.allowed(caller(request).user.pk, None)
     rows = await sync_to_async(engines.enabled, thread_sensitive=True)()
-    # Sorted here: which letter comes first is up to a database's collation.
-    by_model = groupby(sorted(rows, key=lambda row: row.model), key=lambda row: row.model)
-    return ModelsOut(data=[_model(name, list(served)) for name, served in by_model if allowed.has(name)])
+    by_model: dict[str, list[Engine]] = {}
+    for row in rows:
+        by_model.setdefault(row.model, []).append(row)
+    names = owner.pool.answering_first(name for name in by_model if allowed.has(name))
+    return ModelsOut(data=[_model(name, by_model[name]) for name in names])
 
 
 def _model(name: str, rows: Sequence[Engine]) -> ModelOut:

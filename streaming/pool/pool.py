@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -130,6 +130,10 @@ class Pool:
         now = asyncio.get_running_loop().time()
         seats = self._open(model)
         return [seat.row for seat in seats if seat.row.pk not in than and not seat.health.is_ejected(now)]
+
+    def answering_first(self, models: Iterable[str]) -> list[str]:
+        """The models in their order, but those of which no engine is healthy come last."""
+        return sorted(models, key=lambda model: not self.others(model, ()))
 
     def drained_for(self, seconds: float) -> list[models.Engine]:
         """The engines of which this process has known for so long that they are being drained."""

@@ -27,8 +27,8 @@ def test_me_and_models_are_what_the_page_needs(page1, engine):
     assert page1.get("/api/me").json() == {"username": "u1", "is_staff": False}
     listed = [tuple(model.values()) for model in page1.get("/api/models").json()["data"]]
     assert listed == [
-        ("demo", 1024, False), ("dumb", 9, False), ("hermes", 99, True), ("hosted", 9, True), ("llama3", 99, False),
-        ("think", 99, False),
+        ("demo", 1024, False), ("hermes", 99, True), ("llama3", 99, False), ("think", 99, False), ("hosted", 9, True),
+        ("dumb", 9, False),
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from django.utils import timezone
 
 from streaming.engine.base import EngineError
 from streaming.models import Engine
@@ -331,3 +332,14 @@ def test_ejections_grow_and_end_with_one_request():
         assert health.room(64, at) == room
     health.failed(at, at_once=True)
     assert health.ejected_until - at <= EJECTED_S * (1 + SPREAD), "whole again, it begins anew"
+
+
+async def test_models_that_no_engine_can_answer_for_now_come_behind_the_others(rows):
+    rows[:] = [row(1, model="m"), row(2, model="first"), row(3, model="drained"), row(4, model="second")]
+    rows[2].drain_started_at = timezone.now()
+    pool = await pool_of()
+    with pytest.raises(EngineError):
+        async with pool.lease("m", Wish()):
+            raise LOST  # before it said anything: it is gone
+    models = ["m", "first", "drained", "second", "unknown"]
+    assert pool.answering_first(models) == ["first", "second", "m", "drained", "unknown"]
