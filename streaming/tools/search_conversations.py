@@ -32,8 +32,15 @@ async def _hits(user_id: int, query: str) -> list[search.Hit]:
     """
     await _turn.acquire()
     looking = asyncio.ensure_future(threads.run(search.search, user_id, query, HITS_MAX, resting=True))
-    looking.add_done_callback(lambda _: _turn.release())
+    looking.add_done_callback(_is_over)
     return await asyncio.shield(looking)
+
+
+def _is_over(looked: asyncio.Future[list[search.Hit]]) -> None:
+    """Who asked may be gone: then nobody is told of an error, and none is to be logged with the words it quotes."""
+    _turn.release()
+    if not looked.cancelled():
+        looked.exception()
 
 
 TOOL = Tool(

@@ -1,14 +1,17 @@
 """The tool that searches finds what its user wrote and was answered, short and bounded. Costs about 4 s."""
 
 import asyncio
+import gc
 import json
 import threading
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 
 from streaming.models import Conversation, Message, Response, ResponseEvent
 from streaming.store import search, threads
+from streaming.tools import search_conversations
 from streaming.tools.search_conversations import HITS_MAX
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -154,3 +157,23 @@ async def test_searches_take_turns_also_when_who_asked_is_gone(called, user, mon
     go_on.set()
     assert (await second).error is None
     assert begun == ["a", "b"]
+
+
+async def test_a_search_that_fails_when_who_asked_is_gone_is_logged_nowhere(called, user, monkeypatch, settings):
+    settings.TOOL_TIMEOUT_S = 0.05
+    failing, told = threading.Event(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+
+    def look(_user_id, query, _most, resting):
+        assert failing.wait(20)
+        raise OperationalError(f"a statement that quotes {query}")
+
+    turn = asyncio.Lock()
+    monkeypatch.setattr(search_conversations, "_turn", turn)
+    monkeypatch.setattr(search, "search", look)
+    result = await called("search_conversations", {"query": "secret"}, user_id=user.pk)
+    assert result.error == "timed_out"
+    failing.set()
+    async with asyncio.timeout(20), turn:
+        gc.collect()
+    assert told == []
