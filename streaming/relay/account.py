@@ -79,9 +79,8 @@ class Account:
         return attempts.generated(self._over)
 
     def read_in(self, rounds: int) -> list[tuple[int, int | None]]:
-        """Prompt and cached tokens of so many rounds that are over, by the attempts that ended them."""
-        ended = [one for one in self._over if one["ended"] == attempts.CALLED][:rounds]
-        return [(one["prompt_tokens"] or 0, one["cached_tokens"]) for one in ended]
+        """Prompt and cached tokens of so many rounds that are over."""
+        return attempts.read_in_rounds(self._over)[:rounds]
 
     @property
     def is_exact(self) -> bool:

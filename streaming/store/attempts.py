@@ -56,9 +56,18 @@ def generated(attempts: Sequence[Mapping[str, Any]]) -> int:
     return sum(one["generated_tokens"] for one in attempts)
 
 
-def read_in_rounds(attempts: Sequence[Mapping[str, Any]]) -> int:
-    """The prompt tokens of the rounds that ended with calls; 0 where there is none."""
-    return sum(one["prompt_tokens"] or 0 for one in attempts if one["ended"] == CALLED)
+def read_in_rounds(attempts: Sequence[Mapping[str, Any]]) -> list[tuple[int, int | None]]:
+    """Prompt and cached tokens of each round that ended with calls.
+
+    By the first of its attempts of which they are known: who goes on where another stopped reads also what that wrote.
+    """
+    read, first = [], None
+    for one in attempts:
+        first = first or (one if one["prompt_tokens"] is not None else None)
+        if one["ended"] == CALLED:
+            read.append((first["prompt_tokens"], first["cached_tokens"]) if first else (0, None))
+            first = None
+    return read
 
 
 def are_exact(attempts: Sequence[Mapping[str, Any]]) -> bool:

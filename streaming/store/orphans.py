@@ -120,7 +120,7 @@ def counted(response: Response) -> dict[str, object]:
     tokens = logged_tokens(response.id)
     texts = ResponseEvent.objects.filter(response_id=response.id, kind=TEXT).order_by("seq")
     text = "".join(payload["text"] for payload in texts.values_list("payload", flat=True))
-    read_tokens = attempts.read_in_rounds(response.attempts)
+    read_tokens = sum(prompt_tokens for prompt_tokens, _ in attempts.read_in_rounds(response.attempts))
     return {
         "prompt_tokens": max(response.prompt_tokens or 0, read_tokens),
         "generated_tokens": max(tokens, attempts.generated(response.attempts)),

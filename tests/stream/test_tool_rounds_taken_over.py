@@ -147,6 +147,12 @@ def test_who_died_as_it_asked_for_a_round_again_may_have_made_more_than_anybody_
         assert [(one["generated_tokens"], one["count"]) for one in more] == [(tokens, "at_least") for tokens in lost]
 
 
+def test_what_a_round_has_read_is_what_its_first_engine_read():
+    read = [(None, "relay_lost"), (10, "upstream_lost"), (14, "tool_calls"), (30, "tool_calls"), (50, "stop")]
+    made = [attempts.attempt(prompt_tokens=count, ended=ended) for count, ended in read]
+    assert attempts.read_in_rounds(made) == [(10, None), (30, None)]
+
+
 async def test_an_abort_answer_whose_process_dies_in_a_tool_ends_with_what_was_counted(
     bench, successor, toolbox, engine
 ):
