@@ -66,10 +66,12 @@ class Attempt:
 
 
 class Account:
-    """The attempts of one response, with those of earlier owners, oldest first."""
+    """The attempts of one response, with those of earlier owners, oldest first; ``rounds`` of it are over."""
 
-    def __init__(self, earlier: Sequence[Mapping[str, Any]]):
+    def __init__(self, earlier: Sequence[Mapping[str, Any]], rounds: int = 0):
         self._over: list[dict[str, Any]] = [dict(attempt) for attempt in earlier]
+        for called in [one for one in self._over if one["ended"] == attempts.CALLED][rounds:]:
+            called["ended"] = attempts.RELAY_LOST  # no result says that its round is over: an engine is asked again
         self._unproven = set(attempts.unproven(self._over))
         self.current: Attempt | None = None
 

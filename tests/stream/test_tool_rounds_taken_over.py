@@ -1,6 +1,7 @@
 """What becomes of an answer that calls when its process is gone, wherever in its rounds that is. Costs about 5 s."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -10,6 +11,7 @@ from streaming.ownership.stop import stop
 from streaming.protocol.events import CONTINUED, TEXT, TOOL_CALL, TOOL_RESULT, Event
 from streaming.protocol.rounds import rounds_of
 from streaming.protocol.tool_result import ToolResult
+from streaming.relay.account import Account
 from streaming.store import attempts, threads
 from tests.stream.conftest import DEADLINE_S, until_stored
 from tests.stream.toolbox import call, kinds_of, outputs, results_of, running
@@ -151,6 +153,15 @@ def test_what_a_round_has_read_is_what_its_first_engine_read():
     read = [(None, "relay_lost"), (10, "upstream_lost"), (14, "tool_calls"), (30, "tool_calls"), (50, "stop")]
     made = [attempts.attempt(prompt_tokens=count, ended=ended) for count, ended in read]
     assert attempts.read_in_rounds(made) == [(10, None), (30, None)]
+
+
+def test_a_round_that_was_asked_for_twice_is_read_once():
+    read = [(10, "tool_calls"), (30, "tool_calls")]
+    made = [attempts.attempt(prompt_tokens=count, ended=ended, abort_proven=None) for count, ended in read]
+    adopted = json.loads(Account(made, rounds=1).to_json())
+    assert [one["ended"] for one in adopted] == ["tool_calls", "relay_lost"]
+    again = [*adopted, *(attempts.attempt(prompt_tokens=count, ended="tool_calls") for count in (33, 50))]
+    assert Account(again, rounds=3).read_in(3) == [(10, None), (30, None), (50, None)]
 
 
 async def test_an_abort_answer_whose_process_dies_in_a_tool_ends_with_what_was_counted(
