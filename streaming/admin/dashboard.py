@@ -26,7 +26,20 @@ from streaming.store.prices import MILLION
 
 from .charts import Chart, Lengths, Series, lengths, lines, number, stacked_bars
 from .drawing import span_text
-from .usage_figures import GROUPS, Days, Figures, Span, Sums, names_of, output_prices, percentiles, span_of, summed
+from .usage_figures import (
+    CALLERS,
+    GROUPS,
+    PROBES,
+    Days,
+    Figures,
+    Span,
+    Sums,
+    names_of,
+    output_prices,
+    percentiles,
+    span_of,
+    summed,
+)
 
 SHOWN = 8
 NOT_SAID = "not said"
@@ -219,7 +232,8 @@ def _errors(figures: Figures) -> Lengths:
 
 
 def _top(figures: Figures, group: str, title: str, totals: dict[Any, Sums] | None = None) -> Lengths:
-    shown = list((totals or figures.totals(group)).items())[:SHOWN]
+    totals = totals or figures.totals(group)
+    shown = [(value, sums) for value, sums in totals.items() if group not in CALLERS or value != PROBES][:SHOWN]
     names = names_of(group, [value for value, _ in shown])
     rows = [
         (names[value], [float(sums.generated_tokens)], [number(sums.requests), number(sums.generated_tokens)])

@@ -20,6 +20,7 @@ from .attempts import attempts_table
 from .course import EVENTS_MAX, course_of, event_table, said
 from .drawing import span_text
 from .keyset import KeysetChangeList
+from .moments import to_the_millisecond
 from .text_shown import TextOnRequest, shows_text
 
 SEARCH_MAX_CHARS = 100
@@ -35,14 +36,14 @@ STATE = [
     "epoch",
     "mark",
 ]
-TIMES = ["created_at", "admitted_at", "ended_at", "duration", "queue_ms", "ttft_ms"]
+TIMES = [*map(to_the_millisecond, ("created_at", "admitted_at", "ended_at")), "duration", "queue_ms", "ttft_ms"]
 INTERVALS = ["itl_p50_ms", "itl_p95_ms", "itl_max_ms"]
-STOP = ["stop_requested_at", "stop_ms", "tokens_after_stop", "abort_proven"]
+STOP = [to_the_millisecond("stop_requested_at"), "stop_ms", "tokens_after_stop", "abort_proven"]
 TOKENS = ["prompt_tokens", "cached_tokens", "generated_tokens", "completion_tokens", "sent_tokens", "delivered_tokens"]
 TEXT = ["reasoning_text", "output_text"]
 #: What the list shows; texts and parameters are not read for it.
 LISTED = [
-    "id", "created_at", "ended_at", "purpose", "model", "state", "end_state", "end_reason", "prompt_tokens",
+    "id", "created_at", "ended_at", "purpose", "stream", "model", "state", "end_state", "end_reason", "prompt_tokens",
     "generated_tokens", "delivered_tokens", "ttft_ms", "itl_p95_ms",
     "user__username", "engine__name", "api_key__prefix",
 ]  # fmt: skip
@@ -177,8 +178,8 @@ class ResponseAdmin(TextOnRequest):
 
     @admin.display(description="TTFT")
     def ttft(self, response: Response) -> str:
-        """Received to first byte handed to a socket."""
-        return _ms(response.ttft_ms)
+        """Received to first byte handed to a socket; what is handed over whole has no first token."""
+        return _ms(response.ttft_ms if response.stream else None)
 
     @admin.display(description="ITL p95")
     def itl(self, response: Response) -> str:

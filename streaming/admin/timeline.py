@@ -75,7 +75,8 @@ def timeline(response: Response, events: Sequence[Happened], now: datetime) -> T
     timed = [event for event in events if event.at_ms is not None]
     end_ms = _since(response, response.ended_at)
     last_ms = float(timed[-1].at_ms or 0) if timed else 0.0
-    course = Timeline(max(1.0, last_ms, end_ms if end_ms is not None else _since(response, now) or 0.0))
+    handed_ms = response.ttft_ms or 0.0
+    course = Timeline(max(1.0, last_ms, handed_ms, end_ms if end_ms is not None else _since(response, now) or 0.0))
     course.moments = sorted(_moments(response, timed, end_ms), key=lambda moment: moment.at_ms)
     course.phases = _phases(response, timed, course.total_ms)
     _measure(course, timed)
@@ -102,7 +103,9 @@ def _moments(response: Response, events: Sequence[Happened], end_ms: float | Non
         elif event.kind == TOOL_RESULT:
             moments.append(_answered(event))
     if response.ttft_ms is not None:
-        moments.append(Moment(response.ttft_ms, "first text to a reader", "first", "handed to a socket"))
+        # Whole answers are handed over when their end is stored.
+        name = "first text to a reader" if response.stream else "whole answer to its reader"
+        moments.append(Moment(response.ttft_ms, name, "first", "handed to a socket"))
     moments += _stop(response)
     if end_ms is not None:
         stored = next((event.at_ms for event in reversed(events) if event.kind == ENDED), None)

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Sum
+from django.db.models import BigIntegerField, Case, F, Q, Sum, Value, When
 from django.utils import timezone
 
-from streaming.models import ApiKey, DailyHistogram, DailyUsage, Engine, ModelPrice
+from streaming.models import ApiKey, DailyHistogram, DailyUsage, Engine, ModelPrice, Response
 from streaming.store import histograms, usage
 from streaming.store.histograms import percentile
 
@@ -23,6 +23,9 @@ GROUPS = {
     "end_state": "end_state", "model": "model", "purpose": "purpose", "engine": "engine_id", "user": "user_id",
     "key": "api_key_id",
 }  # fmt: skip
+#: Groups of callers, to which nobody's tests of engines do not belong; the value that stands for these.
+CALLERS = ("user", "key")
+PROBES = -1
 NOT_ENDED = "not ended"
 GONE = "deleted"
 
@@ -109,26 +112,32 @@ class Figures:
         rows = rows.filter(day__gte=self.span.first, day__lte=self.span.last).exclude(day=today())
         return rows.filter(model=self.span.model) if self.span.model else rows
 
+    def _by_value(self, group: str) -> Any:
+        """The rollups with the value of a group as ``value``."""
+        value: Any = F(GROUPS[group])
+        if group in CALLERS:
+            probes = Q(purpose=Response.Purpose.PROBE, **{f"{GROUPS[group]}__isnull": True})
+            value = Case(When(probes, then=Value(PROBES)), default=value, output_field=BigIntegerField())
+        return self._stored(DailyUsage.objects.order_by()).annotate(value=value)
+
     def by_day(self, group: str) -> Days:
         """Sums by day and the value of a group, which is an id for users, keys and engines."""
-        column = GROUPS[group]
-        rows = self._stored(DailyUsage.objects.order_by()).values_list("day", column)
+        rows = self._by_value(group).values_list("day", "value")
         days: Days = {day: defaultdict(Sums) for day in self.span.days}
         for day, value, *sums in rows.annotate(**{f"n_{name}": Sum(name) for name in NAMES}):
             days[day][value] = Sums(*sums)
         for row in self._today:
-            days[row.day][getattr(row, column)].add(_sums_of(row))
+            days[row.day][_value(row, group)].add(_sums_of(row))
         return days
 
     def totals(self, group: str) -> dict[Any, Sums]:
         """Sums by the value of a group, most tokens first; days need not be told apart, which is half the work."""
-        column = GROUPS[group]
-        rows = self._stored(DailyUsage.objects.order_by()).values_list(column)
+        rows = self._by_value(group).values_list("value")
         totals: dict[Any, Sums] = defaultdict(Sums)
         for value, *sums in rows.annotate(**{f"n_{name}": Sum(name) for name in NAMES}):
             totals[value] = Sums(*sums)
         for row in self._today:
-            totals[getattr(row, column)].add(_sums_of(row))
+            totals[_value(row, group)].add(_sums_of(row))
         return _most_first(totals)
 
     def counts_by_day(self, figure: str) -> dict[date, dict[int, int]]:
@@ -161,6 +170,12 @@ def summed(days: Days) -> dict[Any, Sums]:
         for value, sums in day.items():
             totals[value].add(sums)
     return _most_first(totals)
+
+
+def _value(row: DailyUsage, group: str) -> Any:
+    value = getattr(row, GROUPS[group])
+    is_probe = group in CALLERS and value is None and row.purpose == Response.Purpose.PROBE
+    return PROBES if is_probe else value
 
 
 def _sums_of(row: DailyUsage) -> Sums:
@@ -199,4 +214,5 @@ def names_of(group: str, values: list[Any]) -> dict[Any, str]:
     else:
         return {value: value or NOT_ENDED for value in values}
     nobody = {"user": "nobody", "key": "the page", "engine": "none"}[group]
-    return {value: nobody if value is None else found.get(value, GONE) for value in values}
+    found |= {None: nobody, PROBES: "tests of engines"}
+    return {value: found.get(value, GONE) for value in values}

@@ -32,7 +32,7 @@ class Batch(models.Model):
 
     id = models.CharField(primary_key=True, max_length=40, default=batch_id, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="batches", db_index=False)
-    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, related_name="+")
+    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, verbose_name="API key", null=True, related_name="+")
     endpoint = models.CharField(max_length=40)
     metadata = models.JSONField(null=True)
     input_file_id = models.CharField(max_length=40)

@@ -8,15 +8,15 @@ class Engine(models.Model):
     """One engine endpoint. Secrets stand in the environment; the row names the variable."""
 
     class Kind(models.TextChoices):
-        ANTHROPIC = "anthropic"
-        LLAMACPP = "llamacpp"
-        OPENAI = "openai"
-        SCRIPTED = "scripted"
-        VLLM = "vllm"
+        ANTHROPIC = "anthropic", "Anthropic"
+        LLAMACPP = "llamacpp", "llama.cpp"
+        OPENAI = "openai", "OpenAI"
+        SCRIPTED = "scripted", "scripted"
+        VLLM = "vllm", "vLLM"
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=20, choices=Kind.choices)
-    url = models.CharField(max_length=500, blank=True)
+    url = models.CharField("URL", max_length=500, blank=True)
     model = models.CharField(max_length=200, db_index=True, help_text="the model's public name")
     tokenizer = models.CharField(max_length=1000, blank=True, help_text="folder or tokenizer.json")
     context_tokens = models.PositiveIntegerField(default=2048, validators=[MinValueValidator(16)])

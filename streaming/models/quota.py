@@ -25,7 +25,9 @@ class Quota(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="quota"
     )
     group = models.OneToOneField(Group, on_delete=models.CASCADE, null=True, blank=True, related_name="quota")
-    api_key = models.OneToOneField(ApiKey, on_delete=models.CASCADE, null=True, blank=True, related_name="quota")
+    api_key = models.OneToOneField(
+        ApiKey, on_delete=models.CASCADE, verbose_name="API key", null=True, blank=True, related_name="quota"
+    )
     is_shared = models.BooleanField(
         default=False, help_text="a group's members use it up together; otherwise each member has all of it"
     )

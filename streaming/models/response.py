@@ -44,7 +44,9 @@ class Response(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="responses", null=True, db_index=False
     )
-    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, blank=True, db_index=False)
+    api_key = models.ForeignKey(
+        ApiKey, on_delete=models.SET_NULL, verbose_name="API key", null=True, blank=True, db_index=False
+    )
     conversation = models.ForeignKey(
         Conversation, on_delete=models.SET_NULL, null=True, blank=True, related_name="responses"
     )
@@ -71,11 +73,11 @@ class Response(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     admitted_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
-    queue_ms = models.FloatField(null=True, blank=True)
-    ttft_ms = models.FloatField(null=True, blank=True)
-    itl_p50_ms = models.FloatField(null=True, blank=True)
-    itl_p95_ms = models.FloatField(null=True, blank=True)
-    itl_max_ms = models.FloatField(null=True, blank=True)
+    queue_ms = models.FloatField("queue time (ms)", null=True, blank=True)
+    ttft_ms = models.FloatField("TTFT (ms)", null=True, blank=True)
+    itl_p50_ms = models.FloatField("ITL p50 (ms)", null=True, blank=True)
+    itl_p95_ms = models.FloatField("ITL p95 (ms)", null=True, blank=True)
+    itl_max_ms = models.FloatField("ITL max (ms)", null=True, blank=True)
 
     end_state = models.CharField(max_length=12, null=True, blank=True, choices=[(s, s) for s in end_state.END_STATES])
     end_reason = models.CharField(max_length=24, blank=True)
@@ -86,7 +88,9 @@ class Response(models.Model):
     unproven_since = models.DateTimeField(
         null=True, blank=True, help_text="since when an engine that was left has not shown that it stopped"
     )
-    stop_ms = models.FloatField(null=True, blank=True, help_text="from the stop call to the engine's proof")
+    stop_ms = models.FloatField(
+        "stop took (ms)", null=True, blank=True, help_text="from the stop call to the engine's proof"
+    )
     tokens_after_stop = models.PositiveIntegerField(null=True, blank=True)
 
     output_text = models.TextField(blank=True)

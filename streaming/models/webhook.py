@@ -14,7 +14,7 @@ class WebhookEndpoint(models.Model):
     """An address that is told of every response that ends. Its secret stands in the environment."""
 
     name = models.CharField(max_length=100, unique=True)
-    url = models.CharField(max_length=500)
+    url = models.CharField("URL", max_length=500)
     secret_env = models.CharField(max_length=100, help_text="the variable with the secret: WEBHOOK_SECRET_…")
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from streaming.admin.charts import Series, lines, stacked_bars
 from streaming.admin.drawing import nice_ticks
 from streaming.admin.exports import cell
-from streaming.admin.usage_figures import Figures, Span, span_of, today
+from streaming.admin.usage_figures import CALLERS, PROBES, Figures, Span, span_of, today
 from streaming.models import DailyUsage, ModelPrice, Response
 from streaming.store import usage
 
@@ -45,6 +45,9 @@ def past(db):
 @pytest.mark.parametrize("group", ["end_state", "model", "user", "key", "engine", "purpose"])
 def test_figures_are_those_of_the_rows_also_of_today(past, group):
     column = {"user": "user_id", "key": "api_key_id", "engine": "engine_id"}.get(group, group)
+    for some in (Response.objects.all()[:9], Response.objects.order_by("-created_at")[:9]):
+        probes = Response.objects.filter(id__in=list(some.values_list("id", flat=True)))
+        probes.update(purpose="probe", user=None, api_key=None)
     for day in {at.astimezone(UTC).date() for at in Response.objects.values_list("created_at", flat=True)} - {today()}:
         usage.roll_up(day)
     figures = Figures(Span(today() - timedelta(days=9), today()))
@@ -52,7 +55,39 @@ def test_figures_are_those_of_the_rows_also_of_today(past, group):
     rows = Response.objects.values_list(column).annotate(
         n=Count("id"), made=Sum("generated_tokens"), wasted=Sum(F("generated_tokens") - F("delivered_tokens"))
     )
-    assert shown == {value: sums for value, *_sums in rows.order_by(column) for sums in [tuple(_sums)]}
+    counted = {value: sums for value, *_sums in rows.order_by(column) for sums in [tuple(_sums)]}
+    probes = shown.pop(PROBES, (0, 0, 0))
+    if group in CALLERS:
+        assert probes == tuple(
+            rows.filter(purpose="probe", **{column: None})
+            .aggregate(
+                n=Count("id"),
+                m=Sum("generated_tokens", default=0),
+                w=Sum(F("generated_tokens") - F("delivered_tokens"), default=0),
+            )
+            .values()
+        )
+        counted[None] = tuple(a - b for a, b in zip(counted[None], probes, strict=True))
+    assert {value: sums for value, sums in shown.items() if any(sums)} == {
+        value: sums for value, sums in counted.items() if any(sums)
+    }
+
+
+@pytest.mark.parametrize("is_rolled_up", [True, False])
+def test_tests_of_engines_are_no_callers(viewer, is_rolled_up):
+    day = timezone.now() - timedelta(days=3 if is_rolled_up else 0)
+    for purpose in ("probe", "title"):
+        Response.objects.create(purpose=purpose, dialect="d", model="m", policy="abort", generated_tokens=5)
+    Response.objects.update(created_at=day)
+    usage.roll_up(day.date())
+    html = viewer.get(PAGE).content.decode()
+    for title, name in (("Top users", "nobody"), ("Top API keys", "the page")):
+        table = html.split(title)[1].split("</table>")[0]
+        assert "tests of engines" not in table
+        assert re.findall(rf"{name}.*?>(\d+)<", table, re.DOTALL)[0] == "1"
+    for group in CALLERS:
+        rows = viewer.get(f"{PAGE}export.json?group={group}").json()["rows"]
+        assert {row[group]: row["requests"] for row in rows}["tests of engines"] == 1
 
 
 def test_one_model_can_be_looked_at(past):

@@ -63,3 +63,19 @@ def test_lists_timelines_and_charts_break_no_rule_of_the_policy(site, admin, end
     admin.get_by_role("button", name="Stop").click()
     expect(admin.locator(".response-head .state")).to_have_text("cancelled")
     expect(admin.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_every_column_of_the_responses_is_in_view_at_1280_pixels_and_filters_unfold(site, admin, endless):
+    admin.set_viewport_size({"width": 1280, "height": 800})
+    admin.goto(f"{site.url}/admin/streaming/response/")
+    heads = admin.locator("#result_list thead th")
+    expect(heads).to_have_count(10)
+    right = heads.last.bounding_box()
+    assert right["x"] + right["width"] <= 1280
+    results = admin.locator("#changelist-form .results")
+    assert results.evaluate("it => it.scrollWidth - it.clientWidth") <= 0
+    expect(admin.locator("#changelist-filter")).to_be_hidden()
+    admin.locator(".folded-filters > summary").click()
+    admin.get_by_role("link", name="not ended").click()
+    expect(admin.locator("#changelist-filter")).to_be_visible()
+    expect(admin.locator("#result_list")).to_contain_text(endless)

@@ -1,0 +1,1 @@
+"""The English spellings; they are in formats."""
