@@ -28,7 +28,7 @@ class Response(models.Model):
 
     class Purpose(models.TextChoices):
         CHAT = "chat"
-        API = "api"
+        API = "api", "API"
         TITLE = "title"
         BATCH = "batch"
         PROBE = "probe"

@@ -27,7 +27,7 @@ def staff(page1):
 def test_labels_are_spelled_as_people_spell_them(staff, u1):
     request = RequestFactory().get("/")
     request.user = User.objects.get(pk=u1.pk)
-    labels = [label for _, label in Engine.Kind.choices]
+    labels = [label for choices in (Engine.Kind, Response.Purpose) for _, label in choices.choices]
     for model, page in admin.site._registry.items():
         shown = [name for name in page.get_list_display(request) if name != "__str__"]
         shown += [name for name in flatten_fieldsets(page.get_fieldsets(request, model(pk=1))) if name != "password"]
