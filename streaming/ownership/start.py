@@ -93,7 +93,7 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
     if ask.run_tools:
         ask = replace(ask, tools=tools.definitions(ask.run_tools))
     prompt = await fit(ask, row, min(settings.MAX_OUTPUT_TOKENS, allowed.max_output_tokens or sys.maxsize))
-    new = _new(owner, ask, prompt, allowed)
+    new = _new(owner, ask, prompt, allowed, asyncio.get_running_loop().time() - received_at)
     beginning = beginning_of(row, new.id, new.request, prompt.token_ids)
     if ask.run_tools:
         beginning = replace(beginning, prompts=RoundPrompts(replace(ask, messages=prompt.messages), row))
@@ -122,7 +122,7 @@ async def start(owner: Owner, ask: Ask, row: Engine, received_at: float) -> tupl
         return response, launch(response)
 
 
-def _new(owner: Owner, ask: Ask, prompt: Prompt, allowed: Allowed) -> NewResponse:
+def _new(owner: Owner, ask: Ask, prompt: Prompt, allowed: Allowed, age_s: float) -> NewResponse:
     return NewResponse(
         user_id=ask.user_id,
         api_key_id=ask.api_key_id,
@@ -147,6 +147,7 @@ def _new(owner: Owner, ask: Ask, prompt: Prompt, allowed: Allowed) -> NewRespons
         kept=ask.kept,
         no_store=ask.no_store,
         claim=Claim(allowed.places, _least(ask, prompt)) if allowed.places else None,
+        age_s=age_s,
     )
 
 

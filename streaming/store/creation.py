@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
@@ -35,7 +36,8 @@ class ConversationBusy(Exception):
 class NewResponse:
     """What a response is created with. ``request`` holds clamped parameters, never the prompt's text.
 
-    ``kept`` are the fields of its ResponseInput, where there is one; ``claim`` what quotas are asked for.
+    ``kept`` are the fields of its ResponseInput, where there is one; ``claim`` what quotas are asked for. ``age_s`` is
+    how long ago its request arrived when this was made: its times count from there, not from its row.
     """
 
     user_id: int | None
@@ -57,6 +59,7 @@ class NewResponse:
     kept: Mapping[str, Any] | None = None
     no_store: bool = False
     claim: quotas.Claim | None = None
+    age_s: float = 0.0
 
     @property
     def is_one_row(self) -> bool:
@@ -103,6 +106,7 @@ def _reserve(new: NewResponse) -> dict[str, Any] | None:
 def insert(new: NewResponse, message: Message | None = None, reserved: Mapping[str, Any] | None = None) -> Response:
     """One statement, written out: the ORM takes a millisecond to find out what to do with each of the columns."""
     now = timezone.now()
+    arrived_at = now - timedelta(seconds=new.age_s)
     response = Response(
         **{**_asked_fields(new), "request": quotas.with_answer(new.request, reserved)},
         reserved=reserved,
@@ -112,17 +116,16 @@ def insert(new: NewResponse, message: Message | None = None, reserved: Mapping[s
         idempotency_key=new.idempotency_key,
         request_sha256=new.request_sha256,
         owner=new.owner,
-        created_at=now,
+        created_at=arrived_at,
         admitted_at=now,
     )
-    at = connection.ops.adapt_datetimefield_value(now)
     stored = {
         "request": json.dumps(response.request),
         "attempts": json.dumps(response.attempts),
         "reserved": json.dumps(reserved) if reserved else None,
         "prompt_ids": pack_prompt(new.prompt_ids),
-        "created_at": at,
-        "admitted_at": at,
+        "created_at": connection.ops.adapt_datetimefield_value(arrived_at),
+        "admitted_at": connection.ops.adapt_datetimefield_value(now),
     }
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, [stored[c] if c in stored else getattr(response, c) for c in _COLUMNS])

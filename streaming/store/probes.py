@@ -27,7 +27,8 @@ def record(
     asked = {"max_tokens": max_tokens, "stop": [], "sampling": {}, "options": {}}
     purpose = Response.Purpose.PROBE
     with transaction.atomic():
-        new = NewResponse(None, purpose, dialect, row.model, POLICY, True, asked, prompt_ids=[], owner="")
+        age_s = attempt["duration_ms"] / 1000
+        new = NewResponse(None, purpose, dialect, row.model, POLICY, True, asked, [], owner="", age_s=age_s)
         response = creation.create(new)
         Response.objects.filter(id=response.id).update(engine=row)
         attempts = json.dumps([{**attempt, "engine_id": row.pk, "engine": row.name}])

@@ -11,6 +11,7 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from streaming.models import Engine, Response
+from streaming.store import creation
 
 pytestmark = pytest.mark.django_db
 #: As Django would spell what stands in a name of a column, and as people do.
@@ -67,3 +68,11 @@ def test_what_is_handed_over_whole_has_no_first_token_and_its_page_says_when_it_
     html = staff.get(f"/admin/streaming/response/{row.id}/change/").content.decode()
     assert re.search(r"567 ms</td><td><span class=\"dot first\"></span> whole answer to its reader", html)
     assert "first text to a reader" not in html
+
+
+def test_a_responses_time_begins_when_its_request_arrived(u1):
+    """As its TTFT and its events' times do; the row comes later by all that is done before it."""
+    new = creation.NewResponse(u1.pk, "api", "d", "m", "abort", True, {}, (), "", age_s=0.25)
+    row = creation.insert(new)
+    stored = Response.objects.get(id=row.id)
+    assert stored.admitted_at - stored.created_at == row.admitted_at - row.created_at == timedelta(seconds=0.25)

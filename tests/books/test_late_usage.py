@@ -1,5 +1,7 @@
 """What an engine made for an owner that was taken for dead: that one knows it to the token, and writes it down. 3 s."""
 
+import asyncio
+
 import pytest
 
 from streaming.models import Response
@@ -25,7 +27,7 @@ async def server():
 
 async def begun(bench) -> Response:
     ask = ask_of(bench, max_tokens=LIMIT)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens >= 5)
     return await bench.row(response)
 

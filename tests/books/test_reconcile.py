@@ -43,7 +43,7 @@ async def looked(kind="engine") -> list[LedgerCheck]:
 async def stopped(bench, **fields):
     """A response that is stopped when some of it was shown."""
     ask = ask_of(bench, max_tokens=900, **fields)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens >= 5)
     await stop(bench.owner, await bench.row(response), "api")
     return await bench.ended(response)
@@ -85,7 +85,7 @@ async def test_what_is_under_way_at_an_end_of_the_period_widens_its_bounds_and_i
     await looked()
     server.set_control({"rate": 50})
     ask = ask_of(bench, max_tokens=60)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens >= 5)
     [found] = await looked()
     assert (found.low, found.high, found.drift) == (0, 60, 0)

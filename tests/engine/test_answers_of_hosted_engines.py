@@ -1,5 +1,7 @@
 """Answers of chat endpoints in the whole stack: what is stored is what the endpoint said, and what it counted."""
 
+import asyncio
+
 import pytest
 
 from streaming.models import Engine
@@ -32,7 +34,7 @@ async def asked(bench, text="five words are in here", **fields):
         user_id=bench.user.pk, purpose="api", dialect=OPENAI_CHAT, stream=True, model="hosted", messages=messages,
         policy=parse_policy("background", 3600), **fields,
     )  # fmt: skip
-    return await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    return await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
 
 
 async def test_the_answer_and_its_counts_are_the_endpoints(bench, fault):

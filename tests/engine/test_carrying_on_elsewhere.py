@@ -135,7 +135,7 @@ async def test_a_successor_stops_the_attempt_of_an_owner_that_may_only_be_paused
     first.set_control({"stall_after": CUT})
     await added(tmp_path, "vllm", first.url)
     ask = ask_of(bench)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens == CUT)
     first.set_control({})
     successor = Owner()

@@ -45,7 +45,7 @@ async def engine_named(name):
 async def begun(bench, script, **fields):
     """An answer that has begun, and the name of its engine."""
     ask = ask_of(bench, json.dumps({"script": script}), **{"max_tokens": 900} | fields)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens >= 8)
     return response, bench.owner.relay(response.id).asking.account.current.lease.row.name
 
@@ -123,7 +123,10 @@ async def test_a_question_that_waits_for_its_first_token_is_asked_elsewhere(benc
     await added(tmp_path, "scripted", "", "")
     waits = {"outputs": [{"gate": "first"}, *WORDS]}
     ask = ask_of(bench, json.dumps({"script": waits}), max_tokens=900)
-    responses = [(await start(bench.owner, ask, await check(bench.owner, ask), 0.0))[0] for _ in range(2)]
+    responses = [
+        (await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time()))[0]
+        for _ in range(2)
+    ]
     (_, one), (_, two) = await engine_named("e0"), await engine_named("e1")
     await one.until(lambda engine: engine.running)
     await two.until(lambda engine: engine.running)
@@ -159,7 +162,7 @@ async def test_of_two_real_workers_one_is_drained_amid_answers_and_is_idle_then(
     started = []
     for nth in range(4):
         ask = ask_of(bench, f"Write a long story, number {nth}.", sampling=no_end, max_tokens=60)
-        started.append(await start(bench.owner, ask, await check(bench.owner, ask), 0.0))
+        started.append(await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time()))
     for _, tail in started:
         await until_stored(tail, lambda tail: tail.sent_tokens >= 5)
     gone = workers[0][1]

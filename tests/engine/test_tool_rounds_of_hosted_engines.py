@@ -115,7 +115,7 @@ async def asked(bench):
         messages=[{"role": "user", "content": "what is it?"}], policy=parse_policy("background", 3600),
         run_tools=("calculate",), conversation_id=chat.id, question="what is it?",
     )  # fmt: skip
-    response, _ = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, _ = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     return response
 
 

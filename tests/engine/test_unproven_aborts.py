@@ -37,7 +37,7 @@ async def fault():
 async def stopped_unproven(bench, **fields):
     """A response that was stopped, as its row says it then."""
     ask = ask_of(bench, max_tokens=900, **fields)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens >= 3)
     bench.owner.relay(response.id).stop(BY_API)
     return await bench.ended(response)
@@ -195,7 +195,7 @@ async def test_a_real_worker_that_is_stopped_and_continued_proves_it_then(bench,
     await threads.write(lambda: Engine.objects.create(name="e", url=url, **fields))
     no_end = {"logit_bias": {2: -100.0, 0: -100.0}}
     ask = ask_of(bench, "Write a long story.", sampling=no_end, max_tokens=900)
-    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), 0.0)
+    response, tail = await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time())
     await until_stored(tail, lambda tail: tail.sent_tokens >= 3)
     process.send_signal(signal.SIGSTOP)
     try:
