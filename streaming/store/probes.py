@@ -27,7 +27,7 @@ def record(
     asked = {"max_tokens": max_tokens, "stop": [], "sampling": {}, "options": {}}
     purpose = Response.Purpose.PROBE
     with transaction.atomic():
-        age_s = attempt["duration_ms"] / 1000
+        age_s = (attempt["duration_ms"] or 0.0) / 1000
         new = NewResponse(None, purpose, dialect, row.model, POLICY, True, asked, [], owner="", age_s=age_s)
         response = creation.create(new)
         Response.objects.filter(id=response.id).update(engine=row)
