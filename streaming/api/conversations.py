@@ -17,7 +17,7 @@ from streaming.store import responses, threads
 
 from .auth import caller
 from .errors import ApiError
-from .response_body import stop_figures
+from .response_body import duration_ms, stop_figures
 from .schemas import (
     ConversationChange,
     ConversationOut,
@@ -136,7 +136,7 @@ def _message(turn: store.Turn) -> MessageOut:
 
 
 def _response(response: Response, turn: store.Turn) -> ResponseOut:
-    ended_at, figures = response.ended_at, stop_figures(response)
+    figures = stop_figures(response)
     return ResponseOut(
         id=response.id,
         state=response.state,
@@ -152,7 +152,7 @@ def _response(response: Response, turn: store.Turn) -> ResponseOut:
             sent_tokens=response.sent_tokens,
         ),
         ttft_ms=response.ttft_ms,
-        duration_ms=(ended_at - response.created_at).total_seconds() * 1000 if ended_at else None,
+        duration_ms=duration_ms(response),
         stop=StopOut(**figures) if figures else None,
         last_event_id=format_event_id(response.id, *turn.position) if turn.position else None,
         output=turn.output,

@@ -54,8 +54,14 @@ def described(response: Response) -> dict[str, Any]:
             "total_tokens": (response.prompt_tokens or 0) + response.completion_tokens,
         },
         "ttft_ms": response.ttft_ms,
+        "duration_ms": duration_ms(response),
         "attempts": len(response.attempts),
     }
+
+
+def duration_ms(response: Response) -> float | None:
+    """From its creation to its end; None before that."""
+    return (response.ended_at - response.created_at).total_seconds() * 1000 if response.ended_at else None
 
 
 def stop_figures(response: Response) -> dict[str, Any] | None:

@@ -122,6 +122,59 @@ def test_how_the_model_is_asked_is_kept_with_the_conversation(site, chat):
         chat.reload()
 
 
+def test_a_number_that_cannot_be_used_is_named_with_its_limits_and_not_saved(chat):
+    page = chat.page
+    page.get_by_test_id("options").click()
+    for field, value, words in (
+        ("temperature", "3", "Temperature must be a number from 0 to 2, not 3."),
+        ("max-tokens", "1.5", "Most tokens of an answer must be a whole number from 1 to 1,000,000, not 1.5."),
+    ):
+        page.get_by_test_id(field).fill(value)
+        expect(page.get_by_test_id(f"{field}-hint")).to_have_text(words)
+        expect(page.get_by_test_id(field)).to_have_accessible_description(words)
+        expect(page.get_by_test_id("save-options")).to_be_disabled()
+        page.get_by_test_id(field).fill("")
+        expect(page.get_by_test_id(f"{field}-hint")).to_have_count(0)
+        expect(page.get_by_test_id("save-options")).to_be_enabled()
+
+
+def test_the_buttons_of_a_window_that_scrolls_are_in_sight_and_hide_no_focus(chat):
+    page = chat.page
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.get_by_test_id("options").click()
+    page.get_by_test_id("json-option").check()
+    dialog = page.get_by_test_id("options-dialog")
+    assert dialog.evaluate("it => it.scrollHeight > it.clientHeight"), "it scrolls"
+    save = page.get_by_test_id("save-options")
+    for to in (0, 200, 10_000):
+        dialog.evaluate("(it, to) => it.scrollTo(0, to)", to)
+        expect(save).to_be_in_viewport(ratio=1)
+        x, y, width, height = (save.bounding_box() or {}).values()
+        on_top = "([x, y]) => document.elementFromPoint(x, y)?.dataset.testid"
+        assert page.evaluate(on_top, [x + width / 2, y + height / 2]) == "save-options"
+    dialog.evaluate("it => it.scrollTo(0, 0)")
+    page.get_by_test_id("system-prompt").focus()
+    foot = dialog.locator(".dialog-actions")
+    while page.evaluate("document.activeElement.closest('.dialog-actions') === null"):
+        low = page.evaluate("document.activeElement.getBoundingClientRect().bottom")
+        assert low <= (foot.bounding_box() or {})["y"], page.evaluate("document.activeElement.dataset.testid")
+        page.keyboard.press("Tab")
+
+
+def test_no_two_controls_of_the_page_share_a_drawing(chat):
+    chat.play(outputs=[{"text": "done"}])
+    chat.ends()
+    controls = chat.page.locator(":is(header.top, .sidebar-head, .account, .dock) :is(button, label):visible:has(svg)")
+    drawings = controls.evaluate_all(
+        "all => all.map(it => [it.querySelector('path').getAttribute('d'), it.ariaLabel ?? it.textContent.trim()])"
+    )
+    names: dict[str, set[str]] = {}
+    for drawing, name in drawings:
+        names.setdefault(drawing, set()).add(name)
+    assert len(names) >= 6
+    assert [shared for shared in names.values() if len(shared) > 1] == []
+
+
 def test_what_the_model_is_told_first_is_kept_by_the_server_and_can_be_changed(site, chat, open_chat):
     def tell(page, words):
         page.page.get_by_test_id("options").click()

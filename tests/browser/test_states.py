@@ -73,8 +73,8 @@ def refuse(page, status, code, retry_after_s, times=1):
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
-    [(429, "rate_limited", r"Too many requests\. Trying again in [1-3] s"),
-     (503, "overloaded", r"The server is busy\. Trying again in [1-3] s")],
+    [(429, "rate_limited", r"Too many requests: no room\. Trying again in [1-3] s"),
+     (503, "overloaded", r"The server is busy: no room\. Trying again in [1-3] s")],
 )  # fmt: skip
 def test_a_refusal_for_now_counts_down_and_is_tried_again_under_one_key(chat, status, code, words):
     chat.watch.allow(REFUSED)

@@ -72,8 +72,12 @@ def test_a_reload_in_mid_answer_goes_on_and_doubles_nothing(site, chat):
     response_id = chat.response_id
     chat.reload()
     chat.writes(60)
+    figures = chat.status.get_by_test_id("figures")
+    expect(figures).to_have_count(0)
     assert len(chat.text) < len(expected)
     chat.ends()
+    expect(figures).to_have_text(re.compile(r"^[\d,]+ tokens · first token [\d.]+ m?s · [\d.]+ tokens/s$"))
+    told = figures.text_content()
     assert chat.text == expected
     assert all(expected.startswith(paint["text"].rstrip()) for paint in chat.probe("paints"))
     assert len(chat.probe("paints")) >= 20
@@ -82,6 +86,8 @@ def test_a_reload_in_mid_answer_goes_on_and_doubles_nothing(site, chat):
     assert [path for method, path in chat.watch.sent if path.endswith("/messages")] == [
         f"/api/conversations/{chat.conversation_id}/messages"
     ]
+    chat.reload()
+    expect(figures).to_have_text(told)
 
 
 def test_a_new_message_supersedes_the_running_answer(site, chat):

@@ -84,7 +84,7 @@ it('starts over after a reset', () => {
 });
 
 it('keeps the first end: an answer to stop and a terminal event may come in either order', () => {
-  const stop: AnswerEvent = { kind: 'stop_answered', response: readResponse(cancelled) };
+  const stop: AnswerEvent = { kind: 'told', response: readResponse(cancelled) };
   for (const events of [[stop, ended(80, cancelled)], [ended(80, cancelled), stop]]) {
     const answer = run(delta(32, 'a'), { kind: 'stop_asked' }, ...events);
     expect(answer.end).toMatchObject({ state: 'cancelled', reason: 'user' });
@@ -96,7 +96,7 @@ it('keeps the first end: an answer to stop and a terminal event may come in eith
 });
 
 it('takes the last text of a stopped answer that comes after the answer to stop', () => {
-  const stop: AnswerEvent = { kind: 'stop_answered', response: readResponse(cancelled) };
+  const stop: AnswerEvent = { kind: 'told', response: readResponse(cancelled) };
   expect(run(delta(32, 'a'), stop, delta(48, 'b'), ended(64, cancelled)).text).toBe('ab');
 });
 
@@ -114,7 +114,9 @@ it('says where the answer is', () => {
   const trying = (until_ms: number) => status(run(delta(32, 'a')), { kind: 'reconnecting', attempt: 3, until_ms });
   expect([trying(1000), trying(3500)]).toEqual(['Reconnecting (3)…', 'Reconnecting (3) in 3 s…']);
   expect(status(run({ kind: 'response_id', id: 'r' }, { kind: 'queued', queued: true }), LIVE)).toBe('Waiting in the queue…');
-  expect(status(NEW_ANSWER, { kind: 'waiting', status: 503, until_ms: 5200 })).toContain('5 s');
+  const waiting = (code: number, why: string) => status(NEW_ANSWER, { kind: 'waiting', status: code, why, until_ms: 5200 });
+  expect(waiting(503, 'every engine is drained')).toBe('The server is busy: every engine is drained. Trying again in 5 s');
+  expect(waiting(429, '')).toBe('Too many requests. Trying again in 5 s');
   expect(status(run(delta(32, 'a')), { kind: 'offline' })).toContain('offline');
 });
 

@@ -188,7 +188,7 @@ it('counts down and sends again when the server was busy before the stream', asy
   const sink = new Recorder();
   void new Connection(env, POST, sink).run();
   await env.pass(6999);
-  expect(sink.statuses.at(-1)).toEqual({ kind: 'waiting', status: 503, until_ms: 7000 });
+  expect(sink.statuses.at(-1)).toEqual({ kind: 'waiting', status: 503, why: 'because overloaded', until_ms: 7000 });
   env.tell('visible');
   await env.pass(0);
   expect(env.sent).toHaveLength(1);

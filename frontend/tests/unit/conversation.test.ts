@@ -5,9 +5,11 @@ import { asMarkdown } from '../../src/lib/export';
 import { dropDraft, keepDraft, readDraft, wipeDrafts } from '../../src/lib/state/drafts';
 import { groupByDay } from '../../src/lib/state/list.svelte';
 import { Conversation } from '../../src/lib/state/conversation.svelte';
+import { figures } from '../../src/lib/state/answer_words';
+import { isWithin, LIMITS } from '../../src/lib/state/options';
 import { treeOf } from '../../src/lib/state/turns.svelte';
 import type { Api, StoredMessage, StoredResponse } from '../../src/lib/api';
-import { FakeEnv, refusal, settle } from './fakes';
+import { FakeEnv, framesAfter, ID, endedResponse, refusal, settle, sse } from './fakes';
 
 const message = (id: string, parent: string | null, role: string, response: Partial<StoredResponse> | null = null) =>
   ({ id, parent, role, text: `text of ${id}`, created_at: '', response }) as StoredMessage;
@@ -34,6 +36,32 @@ it('goes on from the stored text where a response still runs', () => {
   const root = treeOf([message('u1', null, 'user'), message('a1', 'u1', 'assistant', running)], new FakeEnv());
   const answer = root.path()[1]!.run!.answer;
   expect(answer).toMatchObject({ text: 'text of a1', sequence: 16 * 42, closed: false, responseId: 'resp_2', end: null });
+});
+
+it('counts no tokens of a loaded answer that still runs, and asks for its figures when it has ended', async () => {
+  const row = { id: ID, state: 'running', end_state: null, last_event_id: `${ID}:1.3`, usage: { completion_tokens: 0 }, ttft_ms: null };
+  const messages = [message('u1', null, 'user'), message('a1', 'u1', 'assistant', row)];
+  const stored = async () => ({ id: 'c', title: '', model: null, system_prompt: '', messages });
+  const usage = { output_tokens: 37 };
+  const figuresOfRow = { ...endedResponse(), usage: { completion_tokens: 37 }, ttft_ms: 250, duration_ms: 4250 };
+  const env = new FakeEnv(
+    () => new Promise((answer) => env.clock.setTimeout(() => answer(sse(framesAfter(3, endedResponse({ usage })))), 100)),
+    () => Response.json(figuresOfRow),
+  );
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  await conversation.load();
+  const answer = () => conversation.turns.at(-1)!.run!.latest;
+  expect([answer().closed, figures(answer())]).toEqual([false, []]);
+  await env.pass(200);
+  expect([answer().closed, figures(answer())]).toEqual([true, ['37 tokens', 'first token 250 ms', '9.3 tokens/s']]);
+  expect(env.sent.map(({ url }) => url)).toEqual([`/api/responses/${ID}/stream`, `/api/responses/${ID}`]);
+});
+
+it('takes the numbers that the server takes', () => {
+  const fits = (name: keyof typeof LIMITS, ...values: (number | null)[]) => values.map((value) => isWithin(value, LIMITS[name]));
+  expect(fits('temperature', null, 0, 0.25, 2, 2.1, -1)).toEqual([true, true, true, true, false, false]);
+  expect(fits('max_tokens', null, 1, 1_000_000, 0, 1.5, 1_000_001)).toEqual([true, true, true, false, false, false]);
 });
 
 it('takes an answer and what was written on from it as one answer to one question', () => {

@@ -50,7 +50,8 @@ export type AnswerEvent =
   | { kind: 'queued'; queued: boolean }
   | { kind: 'stop_asked' }
   | { kind: 'stop_failed' }
-  | { kind: 'stop_answered'; response: ResponseObject }
+  /** What the server says of it when it is asked, or stopped. */
+  | { kind: 'told'; response: ResponseObject }
   | { kind: 'stopped_unsent' }
   | { kind: 'refused'; refusal: Refusal }
   | { kind: 'timed'; ttft_ms: number | null; duration_ms: number | null };
@@ -76,7 +77,7 @@ export function reduce(answer: Answer, event: AnswerEvent): Answer {
       return answer.end ? answer : { ...answer, stop: 'asked' };
     case 'stop_failed':
       return answer.end ? answer : { ...answer, stop: 'failed' };
-    case 'stop_answered':
+    case 'told':
       return withResponse(answer, event.response);
     case 'stopped_unsent':
       return { ...answer, end: answer.end ?? end('cancelled', 'user'), closed: true };

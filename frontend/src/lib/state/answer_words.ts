@@ -25,7 +25,7 @@ function linkText(link: LinkStatus, now_ms: number): string | null {
   if (link.kind !== 'reconnecting' && link.kind !== 'waiting') return null;
   const left_s = Math.max(0, Math.ceil((link.until_ms - now_ms) / 1000));
   if (link.kind === 'reconnecting') return words.status.reconnecting(link.attempt, left_s);
-  return link.status === 429 ? words.status.tooMany(left_s) : words.status.busy(left_s);
+  return words.status.waiting(words.refusals[link.status]!.title, link.why, left_s);
 }
 
 function workText(answer: Answer, now_ms: number): string {

@@ -12,6 +12,8 @@ import { Search } from './search.svelte';
 import { Tabs } from './tabs';
 
 const GATHER_MS = 100;
+/** Signing out waits no longer for a deletion to be taken. */
+const LAST_WORD_MS = 2000;
 const PATH = /^\/c\/([^/]+)\/?$/;
 
 export class Chat {
@@ -28,6 +30,9 @@ export class Chat {
     onSignedOut: goToLogin,
   });
   #refreshing: number | null = null;
+  /** Whatever is asked for now would be refused. */
+  #signedOut = false;
+  #deleting: Promise<void> = Promise.resolve();
   readonly list = new ConversationList(this.api);
   readonly search = new Search(this.api);
   readonly removals = new Removals(this.#env.clock, { onDelete: ({ id }) => void this.#delete(id) });
@@ -98,7 +103,7 @@ export class Chat {
     const gone = this.list.remove(id);
     this.#open.get(id)?.detach();
     this.#open.delete(id);
-    await this.attempt(() => gone);
+    await (this.#deleting = this.attempt(() => gone));
     this.#tabs.tell(null);
   }
 
@@ -113,7 +118,16 @@ export class Chat {
     this.shown.model = id;
   }
 
+  /** Before the session is over: what is still to be said is said now, and nothing is asked any more. */
+  async signOut(): Promise<void> {
+    this.#leave();
+    this.#signedOut = true;
+    for (const conversation of this.#open.values()) conversation.detach();
+    await Promise.race([this.#deleting, new Promise((late) => this.#env.clock.setTimeout(() => late(null), LAST_WORD_MS))]);
+  }
+
   refreshList(): void {
+    if (this.#signedOut) return;
     void this.list.refresh().catch(() => undefined); // shown again with the next change
   }
 
@@ -229,6 +243,7 @@ export class Chat {
 
   /** Tells the server that this page is going, so that it need not wait long for a reader to come back. */
   #leave(): void {
+    if (this.#signedOut) return;
     this.removals.finish();
     this.#live.close();
     for (const conversation of this.#open.values()) {

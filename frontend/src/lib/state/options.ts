@@ -12,6 +12,18 @@ export interface Options {
   run_tools: string[];
 }
 
+export interface Limits {
+  least: number;
+  most: number;
+  whole: boolean;
+}
+
+/** What the server takes. */
+export const LIMITS: Record<'temperature' | 'max_tokens', Limits> = {
+  temperature: { least: 0, most: 2, whole: false },
+  max_tokens: { least: 1, most: 1_000_000, whole: true },
+};
+
 export const NO_OPTIONS: Options = { temperature: null, max_tokens: null, tools: '', json: false, schema: '', run_tools: [] };
 const PREFIX = 'options:';
 const NEW = 'new';
@@ -31,6 +43,11 @@ export function keepOptions(conversationId: string | null, options: Options): vo
   } catch {
     // they last as long as the page
   }
+}
+
+/** Whether a number can be asked for; none can. */
+export function isWithin(value: number | null | undefined, { least, most, whole }: Limits): boolean {
+  return value == null || (value >= least && value <= most && (!whole || Number.isInteger(value)));
 }
 
 /** The typed tools; null where they are no list of JSON objects. */

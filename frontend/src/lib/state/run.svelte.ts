@@ -3,9 +3,9 @@ import { paintSoon } from '../paint';
 import { cancelResponse, type CancelResult } from '../stream/cancel';
 import { Connection, type LinkStatus, type Target } from '../stream/connection';
 import type { Env } from '../stream/env';
-import type { WireEvent } from '../stream/protocol';
+import { readResponse, type WireEvent } from '../stream/protocol';
 import type { Refusal } from '../stream/refusal';
-import { watchQueue } from './queue_watch';
+import { askResponse, watchQueue } from './queue_watch';
 import { NEW_ANSWER, reduce, type Answer, type AnswerEvent } from './answer';
 
 export interface RunHooks {
@@ -70,7 +70,7 @@ export class Run {
     this.#dispatch({ kind: 'stop_asked' });
     const unsent = connection.responseId === null && !connection.busy;
     const result = await this.#cancel(connection);
-    if (result.kind === 'answered') this.#dispatch({ kind: 'stop_answered', response: result.response });
+    if (result.kind === 'answered') this.#dispatch({ kind: 'told', response: result.response });
     else if (!unsent) this.#dispatch({ kind: 'stop_failed' });
     if (!unsent || connection.busy) return;
     // The POST was only waiting to be repeated: nothing will come, so nothing is waited for.
@@ -110,6 +110,7 @@ export class Run {
   #onEvent(event: WireEvent, timed: boolean): void {
     const first = this.latest.text === '';
     if (event.type === 'ended') {
+      if (!timed) void this.#learnFigures();
       const duration_ms = timed ? this.env.clock.now() - this.#asked_ms : null;
       this.#close({ kind: 'wire', event, at_ms: this.env.clock.now() }, { kind: 'timed', ttft_ms: null, duration_ms });
       return;
@@ -118,6 +119,12 @@ export class Run {
     if (timed && first && this.latest.text !== '' && event.type === 'delta') {
       this.#dispatch({ kind: 'timed', ttft_ms: this.env.clock.now() - this.#asked_ms, duration_ms: null });
     }
+  }
+
+  /** Of an answer that was asked for before the page was loaded, or elsewhere, only the server knows the times. */
+  async #learnFigures(): Promise<void> {
+    const response = await askResponse(this.env, this.latest.responseId!);
+    if (response) this.#dispatch({ kind: 'told', response: readResponse(response) });
   }
 
   #close(...events: AnswerEvent[]): void {

@@ -105,8 +105,10 @@ export function storedAnswer({ id, text, response }: StoredMessage, now_ms: numb
   const judgement = { json: json !== null, judged: json?.judged ?? false, outputError: readOutputError(json?.error) };
   const runsTools = (response.run_tools?.length ?? 0) > 0;
   const known = { ...base, ...judgement, runsTools, sequence: sequenceOfEventId(response.last_event_id), queued: response.state === 'queued' };
-  const answer = reduce({ ...known, steps: storedSteps(response, text, now_ms) }, { kind: 'stop_answered', response: readResponse({ ...response, status: '' }) });
-  return { ...answer, closed: isEnded(response) };
+  const closed = isEnded(response);
+  // Its row counts nothing before the end.
+  const stored = readResponse({ ...response, status: '', usage: closed ? response.usage : null });
+  return { ...reduce({ ...known, steps: storedSteps(response, text, now_ms) }, { kind: 'told', response: stored }), closed };
 }
 
 /** When a step began that is still open, nobody wrote down; that the answer was asked for, the server knows. */

@@ -19,7 +19,7 @@ export type LinkStatus =
   | { kind: 'live' }
   | { kind: 'reconnecting'; attempt: number; until_ms: number }
   | { kind: 'offline' }
-  | { kind: 'waiting'; status: number; until_ms: number }
+  | { kind: 'waiting'; status: number; why: string; until_ms: number }
   | { kind: 'closed' };
 
 export interface Sink {
@@ -37,7 +37,7 @@ type Outcome =
   | { kind: 'over' }
   | { kind: 'lost'; atOnce: boolean; atLeast_ms: number }
   | { kind: 'changed' }
-  | { kind: 'busy'; status: number; wait_s: number };
+  | { kind: 'busy'; status: number; why: string; wait_s: number };
 
 const LOST: Outcome = { kind: 'lost', atOnce: false, atLeast_ms: 0 };
 
@@ -214,7 +214,7 @@ export class Connection {
   #busy(refusal: Refusal, beforeStream: boolean): Outcome {
     const wait_s = refusal.retryAfter_s ?? 5;
     if (!beforeStream) return { kind: 'lost', atOnce: false, atLeast_ms: Math.min(wait_s, 15) * 1000 };
-    if (wait_s <= LONGEST_WAIT_S) return { kind: 'busy', status: refusal.status, wait_s };
+    if (wait_s <= LONGEST_WAIT_S) return { kind: 'busy', status: refusal.status, why: refusal.message, wait_s };
     this.sink.onRefused(refusal);
     return { kind: 'over' };
   }
@@ -226,8 +226,9 @@ export class Connection {
       return;
     }
     if (outcome.kind === 'busy') {
-      const wait_ms = outcome.wait_s * 1000;
-      this.sink.onStatus({ kind: 'waiting', status: outcome.status, until_ms: this.env.clock.now() + wait_ms });
+      const { status, why, wait_s } = outcome;
+      const wait_ms = wait_s * 1000;
+      this.sink.onStatus({ kind: 'waiting', status, why, until_ms: this.env.clock.now() + wait_ms });
       await this.#sleep(wait_ms, false);
       if (!this.#closed) this.sink.onStatus({ kind: 'connecting' });
       return;
