@@ -58,6 +58,24 @@ it('counts no tokens of a loaded answer that still runs, and asks for its figure
   expect(env.sent.map(({ url }) => url)).toEqual([`/api/responses/${ID}/stream`, `/api/responses/${ID}`]);
 });
 
+it('keeps a message that was sent while the conversation was being looked at once more', async () => {
+  const messages = [message('u1', null, 'user'), message('a1', 'u1', 'assistant', ENDED)];
+  const env = new FakeEnv(() => new Promise(() => undefined));
+  let answer: (stored: object) => void = () => undefined;
+  const stored = () => new Promise<object>((resolve) => (answer = resolve));
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  const reply = { id: 'c', title: '', model: null, system_prompt: '', messages };
+  const first = conversation.load();
+  answer(reply);
+  await first;
+  const second = conversation.load();
+  void conversation.send('meanwhile');
+  answer(reply);
+  await second;
+  expect([conversation.turns.map(({ text }) => text)[2], conversation.loading]).toEqual(['meanwhile', 'no']);
+});
+
 it('takes the numbers that the server takes', () => {
   const fits = (name: keyof typeof LIMITS, ...values: (number | null)[]) => values.map((value) => isWithin(value, LIMITS[name]));
   expect(fits('temperature', null, 0, 0.25, 2, 2.1, -1)).toEqual([true, true, true, true, false, false]);

@@ -55,9 +55,13 @@ export class Conversation {
   async load(): Promise<void> {
     if (this.id === null || this.loading === 'yes' || this.#runs().length > 0 || this.#endsUnsent) return;
     this.loading = 'yes';
+    const isKnown = this.root.children.length > 0;
     try {
-      this.#show(await this.api.conversation(this.id));
+      const stored = await this.api.conversation(this.id);
       this.loading = 'no';
+      // Written to meanwhile: only this page has what was sent.
+      if (isKnown && (this.#runs().length > 0 || this.#endsUnsent)) return;
+      this.#show(stored);
       this.#catchUp();
     } catch (error) {
       const missing = error instanceof ApiError && error.refusal.status === 404;
