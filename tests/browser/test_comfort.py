@@ -147,7 +147,7 @@ def test_a_whole_conversation_is_copied(chat):
     assert "script" in chat.page.evaluate("navigator.clipboard.readText()")
 
 
-def test_a_skeleton_stands_for_history_that_loads_and_for_nothing_else(chat):
+def test_a_skeleton_stands_for_history_that_loads_and_nothing_is_sent_before_it_is_known(chat):
     chat.play(outputs=[{"text": "an answer"}])
     skeleton = chat.page.locator(".skeleton")
     expect(skeleton).to_have_count(0)
@@ -157,6 +157,12 @@ def test_a_skeleton_stands_for_history_that_loads_and_for_nothing_else(chat):
     chat.page.reload()
     expect(skeleton).to_be_visible()
     expect(chat.composer).to_be_editable()
+    # Sent now, it would go beside the first message: what it follows is not known yet.
+    chat.composer.fill("a second question")
+    chat.composer.press("Enter")
+    expect(chat.composer).to_have_value("a second question")
     held[0].continue_()
     expect(skeleton).to_have_count(0)
     expect(chat.answers).to_have_count(1)
+    chat.composer.press("Enter")
+    expect(chat.answers).to_have_count(2)

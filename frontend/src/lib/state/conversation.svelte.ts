@@ -33,6 +33,8 @@ export class Conversation {
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
   readonly running = $derived(this.current?.run?.running ?? false);
+  /** Whether the page knows what a new message follows: before, it would go beside the first one. */
+  readonly isKnown = $derived(this.loading === 'no' || this.turns.length > 0);
 
   constructor(
     private readonly env: Env,
