@@ -68,11 +68,16 @@ def case_on(tape):
     return 1 + tape.below(3), [*rounds, said_on(tape, tape.below(2))], options
 
 
-@given(inputs(64, case_on))
+def cuts_on(tape):
+    """A case, and where to cut its log: a few places of each, for every place costs an answer more."""
+    return [tape.byte() for _ in range(3)], case_on(tape)
+
+
+@given(inputs(64, cuts_on))
 def test_for_every_cut_of_several_rounds_the_rest_is_that_of_the_undisturbed_answer(case):
-    commit_size, rounds, options = case
+    places, (commit_size, rounds, options) = case
     whole, undisturbed = make([], rounds, commit_size, **options)
-    for cut in range(len(whole) + 1):
+    for cut in {place * (len(whole) + 1) >> 8 for place in places}:
         continued = Event(cut + 1, 2, CONTINUED, {"attempt": 2, "reason": "relay_lost"})
         log, stream = make([*whole[:cut], continued] if cut else [], rounds, commit_size, **options)
         assert [event.seq for event in log] == list(range(1, len(log) + 1))
@@ -95,6 +100,7 @@ def test_each_round_carries_its_own_tokens_and_no_other(case):
             carried += stream.leftover[0]
         assert carried == (ids if one.is_over else ids[: len(carried)])
         assert all(not event.token_ids for event in one.results[1:])
+    assert stream.round_tokens == sum(event.token_count for event in split(log)[1]) + stream.leftover[1]
     calls = [call for one in found for call in one.calls]
     assert [call["index"] for call in calls] == list(range(len(calls)))
     assert len({call["call_id"] for call in calls}) == len(calls)
