@@ -11,7 +11,7 @@ import promql_parser
 import pytest
 import yaml
 
-from streaming.metrics import delivery, finished, gaps, refusing, registry, storing
+from streaming.metrics import delivery, finished, gaps, refusing, registry, storing, tools
 from streaming.ownership import gauges, task_series
 from tests.child import ROOT
 
@@ -26,7 +26,7 @@ LABELS = {"instance", "job", "le"}
 def families() -> dict[str, set[str]]:
     """Every series with its labels: as they are asked for, histograms with their suffixes."""
     found: dict[str, set[str]] = {}
-    for module in (finished, delivery, storing, refusing):
+    for module in (finished, delivery, storing, refusing, tools):
         for metric in vars(module).values():
             if hasattr(metric, "_labelnames"):
                 found |= {name: set(metric._labelnames) for name in _series(metric.describe())}
@@ -89,8 +89,8 @@ def test_the_check_sees_what_is_wrong(wrong):
 def test_no_series_can_tell_a_user_or_a_response_apart():
     labels = set().union(*families().values())
     assert labels == {
-        "code", "end_reason", "end_state", "ended", "engine", "kind", "model", "prompt_class", "proven", "purpose",
-        "status", "task",
+        "code", "end_reason", "end_state", "ended", "engine", "kind", "model", "outcome", "prompt_class", "proven",
+        "purpose", "status", "task", "tool",
     }  # fmt: skip
 
 
