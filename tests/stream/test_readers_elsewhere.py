@@ -14,7 +14,7 @@ from streaming.protocol.liveness import Judge
 from streaming.store import orphans, threads, watch
 from tests.stream.conftest import DEADLINE_S
 from tests.stream.test_taking_over import die
-from tests.stream.test_two_processes import beats_read, other, started  # noqa: F401  a fixture
+from tests.stream.test_two_processes import beats_read, other  # noqa: F401  a fixture
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_a_reader_elsewhere_of_an_answer_that_is_released_still_counts_for
 
 async def test_a_reader_who_comes_elsewhere_between_two_looks_is_seen_before_the_answer_is_abandoned(pair):
     bench, elsewhere, _ = pair
-    response, tail = await bench.ask("go", policy="grace=0.2")
+    response, tail = await bench.ask("go", policy="grace=2")
     own = bench.reader(response, tail)
     async with asyncio.timeout(DEADLINE_S):
         await own.first()
@@ -138,12 +138,15 @@ async def dies(elsewhere, judge):
 @pytest.mark.parametrize("leaves", [goes, dies])
 async def test_readers_of_a_process_that_is_dead_or_has_gone_do_not_count(pair, leaves):
     bench, elsewhere, _ = pair
-    response = await started(bench, policy="grace=0.1")
+    response, tail = await bench.ask("go", policy="grace=0.1")
+    own = bench.reader(response, tail)
+    async with asyncio.timeout(DEADLINE_S):
+        await own.first()
     follow = follower(elsewhere, response)
     await noted(response, 1)
     await look(bench.owner)
-    relay = bench.owner.relay(response.id)
-    assert relay.tail.readers == 1
+    own.close()
+    assert tail.readers == 1
     await leaves(elsewhere, bench.owner.company.judge)
     await look(bench.owner)
     row = await bench.ended(response)
