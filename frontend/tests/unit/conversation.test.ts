@@ -76,6 +76,30 @@ it('keeps a message that was sent while the conversation was being looked at onc
   expect([conversation.turns.map(({ text }) => text)[2], conversation.loading]).toEqual(['meanwhile', 'no']);
 });
 
+it('takes no look that is older than a message, also where its answer has ended by then', async () => {
+  const before = [message('u1', null, 'user'), message('a1', 'u1', 'assistant', ENDED)];
+  const after = [...before, message('u', 'a1', 'user'), message('m', 'u', 'assistant', { ...ENDED, id: ID })];
+  const env = new FakeEnv(() => sse(framesAfter(0, endedResponse())));
+  const waiting: ((stored: object) => void)[] = [];
+  const stored = () => new Promise<object>((resolve) => waiting.push(resolve));
+  const reply = (messages: StoredMessage[]) => ({ id: 'c', title: '', model: null, system_prompt: '', messages });
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  const first = conversation.load();
+  waiting.shift()!(reply(before));
+  await first;
+  const second = conversation.load();
+  void conversation.send('meanwhile');
+  await settle();
+  expect([conversation.running, waiting.length]).toEqual([false, 1]);
+  waiting.shift()!(reply(before));
+  await settle();
+  expect(conversation.turns.map(({ id }) => id)).toEqual(['u1', 'a1', 'u', 'm']);
+  waiting.shift()!(reply(after));
+  await second;
+  expect(conversation.turns.map(({ id }) => id)).toEqual(['u1', 'a1', 'u', 'm']);
+});
+
 it('takes the numbers that the server takes', () => {
   const fits = (name: keyof typeof LIMITS, ...values: (number | null)[]) => values.map((value) => isWithin(value, LIMITS[name]));
   expect(fits('temperature', null, 0, 0.25, 2, 2.1, -1)).toEqual([true, true, true, true, false, false]);

@@ -29,6 +29,8 @@ export class Conversation {
   /** A response that was not made here and is not shown yet. */
   #unseen: string | null = null;
   #shown = false;
+  /** How often something was asked here. */
+  #asked = 0;
   readonly turns = $derived(this.root.path());
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
@@ -57,12 +59,12 @@ export class Conversation {
   async load(): Promise<void> {
     if (this.id === null || this.loading === 'yes' || this.#runs().length > 0 || this.#endsUnsent) return;
     this.loading = 'yes';
-    const isKnown = this.root.children.length > 0;
+    const asked = this.#asked;
     try {
       const stored = await this.api.conversation(this.id);
       this.loading = 'no';
-      // Written to meanwhile: only this page has what was sent.
-      if (isKnown && (this.#runs().length > 0 || this.#endsUnsent)) return;
+      // Written to meanwhile: the reply may be older than what was sent, also where that has ended by now.
+      if (asked !== this.#asked) return await this.load();
       this.#show(stored);
       this.#catchUp();
     } catch (error) {
@@ -159,6 +161,7 @@ export class Conversation {
   }
 
   async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
+    this.#asked += 1;
     const asked = asBody(this.options, body.continues === undefined, this.hooks.toolsFor(this.model));
     const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked, runsTools: 'run_tools' in asked });
     run.show(this.#shown);
