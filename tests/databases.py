@@ -135,6 +135,15 @@ class SqliteFile:
             yield
             other.execute("ROLLBACK")
 
+    @contextmanager
+    def events_without_their_row(self) -> Iterator[None]:
+        """Nothing: who writes here holds all."""
+        yield
+
+    def is_waited_for(self, _lock: str) -> bool:
+        """Nobody ever waits beside the writer."""
+        return True
+
     def connections(self, pid: int) -> int:
         """How many a process has: descriptors that lead to the file."""
         return [_target(link) for link in Path(f"/proc/{pid}/fd").iterdir()].count(str(self._path))
@@ -200,6 +209,27 @@ class Postgres:
             other.execute(f"LOCK TABLE {WRITTEN} IN EXCLUSIVE MODE")
             yield
             other.rollback()
+
+    @contextmanager
+    def events_without_their_row(self) -> Iterator[None]:
+        """Events of epoch 1 get their place in the log, and ask for their response when the block is left."""
+        with self._connect() as other:
+            other.execute("SELECT pg_advisory_lock(1)")
+            # Triggers run in the order of their names: before the one that asks for the response.
+            self.write(
+                "CREATE OR REPLACE FUNCTION pause() RETURNS trigger AS $$ BEGIN"
+                " PERFORM pg_advisory_xact_lock_shared(1); RETURN NULL; END $$ LANGUAGE plpgsql;"
+                ' CREATE TRIGGER "A" AFTER INSERT ON streaming_responseevent FOR EACH ROW WHEN (NEW.epoch = 1)'
+                " EXECUTE FUNCTION pause()"
+            )
+            yield
+        self.write('DROP TRIGGER "A" ON streaming_responseevent')
+
+    def is_waited_for(self, lock: str) -> bool:
+        """Whether somebody waits for a lock of that type."""
+        here = "datname = current_database() AND wait_event_type = 'Lock'"
+        ((number,),) = self.rows(f"SELECT COUNT(*) FROM pg_stat_activity WHERE {here} AND wait_event = ?", lock)  # noqa: S608
+        return bool(number)
 
     def connections(self, _pid: int) -> int:
         """How many anybody else has: a server does not know its clients' processes."""

@@ -99,7 +99,7 @@ def new_key(
 
 def check_room(user: User) -> None:
     """Raises TooManyKeys if one more would be. Until the end of the transaction nobody else makes one for the user."""
-    User.objects.select_for_update().get(pk=user.pk)
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
     if working_keys(user).count() >= LIVE_KEYS_MAX:
         raise TooManyKeys(user)
 

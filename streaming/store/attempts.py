@@ -168,7 +168,7 @@ def _note_made(attempts: list[dict[str, Any]], made: Mapping[str, Any]) -> None:
 
 
 def _locked(response_id: str) -> Response | None:
-    return Response.objects.select_for_update(of=("self",)).filter(id=response_id).first()
+    return Response.objects.select_for_update(of=("self",), no_key=True).filter(id=response_id).first()
 
 
 def left_unproven(since: datetime, after: tuple[datetime, str] | None, limit: int) -> list[Response]:

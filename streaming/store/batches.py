@@ -69,7 +69,7 @@ class Keep:
 def create(new: NewBatch, unfinished_max: int) -> Batch:
     """Store it, to be worked at. Raises TooManyBatches, StoredFile.DoesNotExist, User.DoesNotExist."""
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=new.user_id)  # two at once are counted one after the other
+        User.objects.select_for_update(no_key=True).get(pk=new.user_id)  # two at once are counted one after the other
         if Batch.objects.filter(user_id=new.user_id, status__in=Batch.UNFINISHED).count() >= unfinished_max:
             raise TooManyBatches
         # Nobody removes the file before its batch is there to keep it.

@@ -66,7 +66,7 @@ def store(new: NewFile, pieces: Iterable[bytes], user_bytes_max: int) -> StoredF
 
 def _reserve(new: NewFile, user_bytes_max: int) -> StoredFile:
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=new.user_id)  # two at once are counted one after the other
+        User.objects.select_for_update(no_key=True).get(pk=new.user_id)  # two at once are counted one after the other
         counted = Sum(Greatest("size_bytes", Value(LEAST_BYTES)))
         stored = StoredFile.objects.filter(user_id=new.user_id).aggregate(sum=counted)["sum"] or 0
         if stored + max(new.size_bytes, LEAST_BYTES) > user_bytes_max:

@@ -1,8 +1,6 @@
 """Owns taking over responses whose owner is gone: one transaction each, fenced by owner, epoch and primary key."""
 
-from collections.abc import Callable
-
-from django.db import IntegrityError, OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
@@ -14,9 +12,9 @@ from streaming.protocol.rounds import rounds_of
 from . import attempts, log, presence
 from .responses import Ending, end
 
-#: How often a writer that was taken for dead may be faster before that is an error.
-LATE_WRITES = 20
-DEADLOCK = "40P01"
+#: Waiting so often and each time so long, far below PostgreSQL's ``deadlock_timeout``, for a place in the log.
+PLACE_TRIES, PLACE_PATIENCE_MS = 20, 200
+DEADLOCK, LOCK_NOT_AVAILABLE = "40P01", "55P03"
 #: How a response ends that nobody can carry on.
 LOST = decide(None, OWNER_LOST, message="The server was lost while it answered.")
 
@@ -34,58 +32,29 @@ def unended_of(owner: str) -> list[Response]:
 
 def adopt(response: Response, new_owner: str) -> bool:
     """Become the owner and store the ``continued`` event; False when somebody else was faster."""
-    if not _against_a_late_writer(lambda: _adopt(response, new_owner)):
-        return False
+    with transaction.atomic():
+        if not _take(response, new_owner):
+            return False
+        payload = {"attempt": response.epoch + 1, "reason": attempts.RELAY_LOST}
+        seq = log.last_seq(response.id) + 1
+        _append(response.id, Event(seq, response.epoch + 1, CONTINUED, payload, at_ms=age_ms(response)))
     response.owner = new_owner
     response.epoch += 1
     return True
 
 
-def _adopt(response: Response, new_owner: str) -> bool:
-    if not _take(response, new_owner):
-        return False
-    payload = {"attempt": response.epoch + 1, "reason": attempts.RELAY_LOST}
-    seq = log.last_seq(response.id) + 1
-    event = Event(seq, response.epoch + 1, CONTINUED, payload, at_ms=age_ms(response))
-    log.insert([(response.id, event)])
-    return True
-
-
+@transaction.atomic
 def end_orphan(response: Response, how: End) -> bool:
     """End a response that nobody carries on, counting what its log shows. Returns whether this call ended it."""
-    return _against_a_late_writer(lambda: _end_orphan(response, how))
-
-
-def _end_orphan(response: Response, how: End) -> bool:
     if not _take(response, None):
         return False
     seq = log.last_seq(response.id) + 1
     figures = counted(response)
     usage = {name: count for name, count in figures.items() if name.endswith("_tokens")}
-    event = Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response))
-    log.insert([(response.id, event)])
+    _append(response.id, Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response)))
     ended = end(response.id, response.epoch + 1, seq, Ending(how, figures, bool(attempts.unproven(response.attempts))))
     presence.fold([response.id])
     return ended
-
-
-def _against_a_late_writer(work: Callable[[], bool]) -> bool:
-    """Run in a transaction; again where an owner that is not dead after all stored an event in between.
-
-    Events do not lock the row, so only the primary key tells. The loser of that race looks again. On PostgreSQL it may
-    be told of a deadlock instead: we hold the row and wait for its event, it wrote that and waits for the row.
-    """
-    for _ in range(LATE_WRITES):
-        try:
-            with transaction.atomic():
-                return work()
-        except IntegrityError:
-            continue
-        except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", None) != DEADLOCK:
-                raise
-    with transaction.atomic():
-        return work()
 
 
 def end_owned(response_id: str, epoch: int, how: End) -> bool:
@@ -95,6 +64,8 @@ def end_owned(response_id: str, epoch: int, how: End) -> bool:
 
 
 def _take(response: Response, new_owner: str | None) -> bool:
+    """From here to the transaction's end nobody adds to the log: an event asks for its response too."""
+    _queue(response.id)
     unended = Response.objects.filter(
         id=response.id, owner=response.owner, epoch=response.epoch, end_state__isnull=True
     )
@@ -103,6 +74,34 @@ def _take(response: Response, new_owner: str | None) -> bool:
     rounds = rounds_of(log.read(row.id)) if row.run_tools else ()
     response.attempts = attempts.with_lost(row, logged_tokens(row.id), rounds)
     return bool(unended.update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts))
+
+
+def _queue(response_id: str) -> None:
+    """Wait for others who take the same over, elsewhere than at the row: there its owner would wait behind them."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [response_id])
+
+
+def _append(response_id: str, event: Event) -> None:
+    """Store an event for the holder of the row.
+
+    An owner that is not dead after all may have the event's place already: on PostgreSQL an event has that before it
+    asks for the row, and so each waits for the other. Who waits longest is told so and has lost. It must be that owner:
+    one that stores all the time would win for ever. Hence we wait anew, and keep the row.
+    """
+    if connection.vendor == "postgresql":
+        for _ in range(PLACE_TRIES):
+            try:
+                with transaction.atomic(), connection.cursor() as cursor:
+                    cursor.execute(f"SET LOCAL lock_timeout = {PLACE_PATIENCE_MS}")
+                    log.insert([(response_id, event)])
+                    cursor.execute("SET LOCAL lock_timeout = DEFAULT")
+                return
+            except OperationalError as error:
+                if getattr(error.__cause__, "sqlstate", None) not in (DEADLOCK, LOCK_NOT_AVAILABLE):
+                    raise
+    log.insert([(response_id, event)])
 
 
 def age_ms(response: Response) -> int:

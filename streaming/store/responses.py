@@ -149,7 +149,7 @@ def mark(response_id: str, user_id: int, value: str | None) -> bool:
 
 def is_of_epoch(response_id: str, epoch: int) -> bool:
     """Whether nobody has taken the response over since; inside a transaction nobody can until it ends."""
-    rows = Response.objects.select_for_update().filter(id=response_id)
+    rows = Response.objects.select_for_update(no_key=True).filter(id=response_id)
     return rows.values_list("epoch", flat=True).first() == epoch
 
 

@@ -48,9 +48,7 @@ def test_what_is_read_is_what_was_written_byte_for_byte(user, count):
 
 def test_a_commit_is_one_transaction_and_one_statement_for_all_events(user):
     tails = [tail(user) for _ in range(OTHERS)]
-    with CaptureQueriesContext(
-        connection,
-    ) as queries:
+    with CaptureQueriesContext(connection) as queries:
         Batch([Entry(one, words(3)) for one in tails]).write()
     assert statements(queries)[0] == "BEGIN"
     assert statements(queries)[-1] == "COMMIT"

@@ -229,15 +229,3 @@ async def test_one_that_ends_before_its_new_engine_was_asked_keeps_the_text_and_
     assert row.output_text
     assert WHOLE.startswith(row.output_text)
     assert row.completion_tokens == row.sent_tokens == sum(event.token_count for event in events)
-
-
-async def test_an_owner_that_is_not_dead_and_who_ends_its_answer_never_lock_each_other_out(bench):
-    """One holds the row and waits for the event, the other the event and waits for the row; PostgreSQL ends one."""
-    for _ in range(5):
-        response, _tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.001})
-        row = await bench.row(response)
-        ends = (threads.write(orphans.end_orphan, row, orphans.LOST) for _ in range(2))
-        won, _lost = sorted(await asyncio.gather(*ends), reverse=True)
-        await bench.owner.ended(response.id)
-        assert won
-        assert (await bench.row(response)).end_reason == "relay_lost"
