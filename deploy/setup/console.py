@@ -19,6 +19,8 @@ LINE_CHARS = 80
 FULL_BELOW_BYTES = 16 * 2**20
 UNREACHABLE = re.compile(r"NewConnectionError|ConnectTimeout|ReadTimeout|ENOTFOUND|ECONNREFUSED|ETIMEDOUT")
 COMPLAINT = re.compile(r"error|no space left", re.IGNORECASE)
+#: What pip and npm say beside their work; it stands in the log.
+ADVICE = re.compile(r"(npm )?(warn|notice)", re.IGNORECASE)
 
 
 class SetupError(Exception):
@@ -74,7 +76,7 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 
 def last_line(log: Path) -> str:
     """What the command is at, shortened."""
-    lines = [line for line in _lines(log) if not line.startswith("WARNING")]
+    lines = [line for line in _lines(log) if not ADVICE.match(line)]
     return textwrap.shorten(lines[-1], LINE_CHARS, placeholder=" …") if lines else ""
 
 

@@ -12,6 +12,10 @@ from deploy.setup.supervisor import Command, Supervisor
 
 # What the web process and the tasks still need while they drain.
 STOPPED_LAST = {"valkey", "engine"}
+# Valkey's advice for who saves to disk, which ours does not; its own settings cannot silence it.
+UNSAID = {"valkey": "WARNING Memory overcommit must be enabled!"}
+# Celery's advice for servers. In a container, where a newcomer is root, it says nothing about this run.
+WARNINGS = "ignore:You're running the worker with superuser privileges"
 DRAIN_S = "2"
 
 
@@ -45,14 +49,18 @@ def environment(address: ports.Address) -> dict[str, str]:
         "VALKEY_PORT": str(valkey_port),
         "VALKEY_URL": valkey.url(data_dir(), valkey_port),
     }
-    defaults = {"ALLOWED_HOSTS": f"localhost,127.0.0.1,[::1],{address.host}", "DRAIN_S": DRAIN_S}
+    defaults = {
+        "ALLOWED_HOSTS": f"localhost,127.0.0.1,[::1],{address.host}",
+        "DRAIN_S": DRAIN_S,
+        "PYTHONWARNINGS": WARNINGS,
+    }
     return defaults | dict(os.environ) | ours
 
 
 def commands() -> list[Command]:
     """The Procfile's processes, so that both ways to start them stay the same."""
     lines = re.findall(r"^(\w+): +(.+)$", (ROOT / "Procfile").read_text(), re.MULTILINE)
-    return [Command(name, line, wave=int(name in STOPPED_LAST)) for name, line in lines]
+    return [Command(name, line, int(name in STOPPED_LAST), UNSAID.get(name)) for name, line in lines]
 
 
 def announce(address: ports.Address, env: dict[str, str]) -> Callable[[Supervisor], None]:

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
@@ -30,18 +30,21 @@ PLAIN = "plain"
 
 @dataclass(frozen=True)
 class Command:
-    """One process: `wave` 0 is stopped first; a later wave once those before it are gone or late."""
+    """One process: `wave` 0 is stopped first; a later wave once those before it are gone or late. Lines of its
+    output that have `unsaid` in them are not shown."""
 
     name: str
     shell_line: str
     wave: int = 0
+    unsaid: str | None = None
 
 
 class Supervisor(Manager):
     """`run()` returns the exit code when every process, and all that they started, is gone."""
 
     def __init__(self, commands: Iterable[Command], env: dict[str, str], cwd: str):
-        super().__init__(_Lines(_Terminal()))
+        commands = list(commands)
+        super().__init__(_Lines(_Terminal(), {command.name: command.unsaid for command in commands}))
         self._process_ctor = Child
         self._waves: dict[str, int] = {}
         self._stopping = False
@@ -147,12 +150,16 @@ def _ask_to_stop(pid: int) -> None:
 
 
 class _Lines(Printer):
-    """honcho's prefixed lines, but for those that say themselves who speaks."""
+    """honcho's prefixed lines, but for those that say themselves who speaks, and without those that stay unsaid."""
+
+    def __init__(self, output: "_Terminal", unsaid: Mapping[str, str | None]):
+        super().__init__(output)
+        self._unsaid = {name: text.encode() for name, text in unsaid.items() if text}
 
     def write(self, message: Any) -> None:
         if message.name == PLAIN:
             self.output.write(message.data)
-        else:
+        elif not (message.name in self._unsaid and self._unsaid[message.name] in message.data):
             super().write(message)
 
 

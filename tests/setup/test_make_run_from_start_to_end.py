@@ -95,6 +95,7 @@ def static_file(page):
 @pytest.mark.parametrize("command", ["run", "cluster"])
 def test_ready_means_that_a_question_is_answered_and_ctrl_c_ends_everything_in_time(make_run, command):
     running = make_run(command)
+    assert "warn" not in "".join(running.output).lower(), "nothing for a newcomer to wonder about"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor())
     with opener.open(running.login) as page:
         assert page.geturl() == f"{running.url}/"

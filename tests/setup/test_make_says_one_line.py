@@ -90,6 +90,12 @@ def test_a_long_step_gives_signs_of_life(tmp_path, monkeypatch, capsys):
     assert "    Waiting: 0 s  half way" in capsys.readouterr().out
 
 
+def test_advice_of_pip_and_npm_is_no_sign_of_life_but_stands_in_the_log(tmp_path):
+    log = tmp_path / "step.log"
+    log.write_text("added 3 packages\nWARNING: You are using root\nnpm warn EBADENGINE }\nnpm notice New version\n")
+    assert console.last_line(log) == "added 3 packages"
+
+
 def test_an_interrupted_step_takes_its_own_children_along(tmp_path, monkeypatch):
     monkeypatch.setattr(console, "PROGRESS_S", 0.05)
     log = tmp_path / "step.log"

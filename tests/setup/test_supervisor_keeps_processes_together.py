@@ -89,6 +89,13 @@ def test_each_line_says_which_process_wrote_it(supervise):
     assert " talker | hello" in running.until("hello")
 
 
+def test_a_line_that_shall_stay_unsaid_is_left_out_for_that_process_alone(supervise):
+    advice = "print('# WARNING buy more');"
+    one, two = python(advice + POLITE), python(advice + POLITE)
+    output = supervise(("one", one, 0, "WARNING buy"), ("two", two)).until("| up", 2)
+    assert re.findall(r"(\w+) +\| # WARNING buy more", output) == ["two"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_all_with_a_code_that_tells_it(supervise, number):
     running = supervise(("one", python(POLITE)), ("two", python(POLITE)))
