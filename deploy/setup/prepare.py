@@ -22,6 +22,7 @@ def main() -> None:
             url=f"http://127.0.0.1:{port}",
             model=MODEL_NAME,
             tokenizer=str(demo_model().tokenizer),
+            verbosity=0,  # it is started after this
         )
 
 

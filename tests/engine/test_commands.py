@@ -1,11 +1,13 @@
 """The two commands an operator meets: run_engine and add_engine, and their one-line complaints."""
 
 import contextlib
+import http.server
 import io
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 
 import pytest
@@ -18,9 +20,9 @@ from tests.child import ROOT, START_S
 from tests.engine.conftest import byte_level, save
 
 
-def add(**options):
+def add(verbosity=0, **options):
     out = io.StringIO()
-    call_command("add_engine", stdout=out, **options)
+    call_command("add_engine", stdout=out, verbosity=verbosity, **options)
     return out.getvalue().strip()
 
 
@@ -29,7 +31,7 @@ def tokenizer(tmp_path):
     return str(save(byte_level(), tmp_path / "m"))
 
 
-def test_add_engine_prints_id_and_name_only_and_changes_the_row_of_that_name(db, tokenizer):
+def test_add_engine_prints_id_and_name_and_changes_the_row_of_that_name(db, tokenizer):
     options = {"kind": "llamacpp", "url": "http://127.0.0.1:8001", "model": "m", "tokenizer": tokenizer}
     first = add(**options, context=512, slots=2, options='{"markers": "think"}')
     row = Engine.objects.get()
@@ -40,6 +42,41 @@ def test_add_engine_prints_id_and_name_only_and_changes_the_row_of_that_name(db,
     assert (row.context_tokens, row.slots, row.options) == (512, 3, {"markers": "think"})
     assert add(**options, name="other") == f"{Engine.objects.get(name='other').pk} other"
     assert add(kind="scripted", model="m").endswith(" m@scripted")
+
+
+@pytest.fixture
+def listening():
+    """A server that answers every question with its ``status``, on a thread: the command has a loop of its own."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(server.status)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        server.status, server.url = 200, f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_add_engine_says_what_was_set_up_whether_it_answers_and_what_to_do_next(db, listening, tokenizer):
+    options = {"kind": "llamacpp", "model": "m", "tokenizer": tokenizer, "name": "my engine", "verbosity": 1}
+    named, row, answer = add(**options, url=listening.url, context=512, slots=2).splitlines()
+    assert named == f"{Engine.objects.get().pk} my engine"
+    assert row == f"llamacpp at {listening.url}, model m, 2 slots of 512 tokens"
+    assert answer == "It answers. What it can do: manage.py probe_engine 'my engine'"
+    Engine.objects.update(enabled=False)
+    _, row, answer = add(**options, url="http://127.0.0.1:1").splitlines()
+    assert row == "llamacpp at http://127.0.0.1:1, model m, 2 slots of 512 tokens; disabled"
+    assert answer.startswith("It does not answer: start it, or correct --url;")
+    listening.status = 401
+    refused = add(kind="openai", model="m", name="hosted", url=f"{listening.url}/v1", verbosity=1).splitlines()[-1]
+    assert refused.startswith("It does not answer: ")
+    assert add(kind="scripted", model="s", verbosity=1).splitlines()[1] == "scripted, model s, 4 slots of 2048 tokens"
 
 
 @pytest.mark.parametrize(

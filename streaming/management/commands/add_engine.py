@@ -1,11 +1,14 @@
-"""Owns the command that registers an engine, or changes one. Checks what it is told; asks no engine."""
+"""Owns the command that registers an engine, or changes one. Checks what it is told; tries no generation."""
 
+import asyncio
 import json
+import shlex
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from streaming.engine.registry import MAKE
 from streaming.engine.row_rules import RowError, check_row, without_key_of_another_host
 from streaming.models import Engine
 
@@ -13,7 +16,10 @@ from streaming.models import Engine
 class Command(BaseCommand):
     """``manage.py add_engine --kind llamacpp --url U --model NAME --tokenizer PATH``"""
 
-    help = "Register an engine under a name, or change the one of that name. Prints its id and name."
+    help = (
+        "Register an engine under a name, or change the one of that name. Prints its id and name, what the row says, "
+        "and whether the engine answers; with --verbosity 0 id and name only, and nobody is asked."
+    )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -49,7 +55,36 @@ class Command(BaseCommand):
         except ValidationError as error:
             raise CommandError(one_line(engine, error)) from None
         engine.save()
-        return f"{engine.pk} {engine.name}"
+        named = f"{engine.pk} {engine.name}"
+        return "\n".join([named, said_of(engine), next_step(engine)] if options["verbosity"] else [named])
+
+
+def said_of(engine: Engine) -> str:
+    """What the row says now, also where the command was told only a part of it."""
+    where = f" at {engine.url}" if engine.url else ""
+    has = f"{engine.slots} slots of {engine.context_tokens} tokens"
+    return f"{engine.kind}{where}, model {engine.model}, {has}{'' if engine.enabled else '; disabled'}"
+
+
+def next_step(engine: Engine) -> str:
+    """Whether the engine answers, and what to do then."""
+    probing = f"manage.py probe_engine {shlex.quote(engine.name)}"
+    if asyncio.run(answers(engine)):
+        return f"It answers. What it can do: {probing}"
+    if engine.url.startswith("https:"):
+        remedy = "correct --url, or the key that --options names"
+    else:
+        remedy = "start it, or correct --url"
+    return f"It does not answer: {remedy}; the site asks it as soon as it does. Then: {probing}"
+
+
+async def answers(engine: Engine) -> bool:
+    """Asked from here, for some seconds at most; nothing is generated."""
+    wire = MAKE[engine.kind](engine)
+    try:
+        return await wire.healthy()
+    finally:
+        await wire.aclose()
 
 
 def options_of(options: dict[str, Any]) -> dict[str, Any] | None:
