@@ -26,20 +26,21 @@ async def create(request: HttpRequest, body: ChatRequest) -> HttpResponse:
 
 @router.get("/models", response=dict[str, Any], tags=["Models"], summary="List models")
 async def models(request: HttpRequest) -> dict[str, Any]:
-    """The models that the caller can ask for."""
+    """The models that the caller can ask for; those of which an engine is healthy now come first."""
     owner = ownership.current()
     allowed = await owner.quotas.allowed(caller(request).user.pk, caller(request).api_key_id)
-    rows = {row.model: row for row in await owner.pool.rows() if allowed.has(row.model)}
+    offered = await owner.pool.on_offer()
     return {
         "object": "list",
         "data": [
             {
                 "id": name,
                 "object": "model",
-                "created": int(row.created_at.timestamp()),
+                "created": min(int(row.created_at.timestamp()) for row in rows),
                 "owned_by": "chatsite",
-                "max_model_len": row.context_tokens,
+                "max_model_len": min(row.context_tokens for row in rows),
             }
-            for name, row in rows.items()
+            for name, rows in offered.items()
+            if allowed.has(name)
         ],
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest
 from ninja import Router
 
@@ -10,7 +9,6 @@ from streaming import ownership
 from streaming.engine.registry import engine_for
 from streaming.models import Engine
 from streaming.ownership.constraints import can_call
-from streaming.store import engines
 
 from .auth import caller
 from .schemas import ModelOut, ModelsOut, UserOut
@@ -30,12 +28,8 @@ async def models(request: HttpRequest) -> ModelsOut:
     """The models that a conversation of the user can use; the first is the one that answers where none is chosen."""
     owner = ownership.current()
     allowed = await owner.quotas.allowed(caller(request).user.pk, None)
-    rows = await sync_to_async(engines.enabled, thread_sensitive=True)()
-    by_model: dict[str, list[Engine]] = {}
-    for row in rows:
-        by_model.setdefault(row.model, []).append(row)
-    names = owner.pool.answering_first(name for name in by_model if allowed.has(name))
-    return ModelsOut(data=[_model(name, by_model[name]) for name in names])
+    offered = await owner.pool.on_offer()
+    return ModelsOut(data=[_model(name, rows) for name, rows in offered.items() if allowed.has(name)])
 
 
 def _model(name: str, rows: Sequence[Engine]) -> ModelOut:

@@ -172,7 +172,7 @@ def _why_not_to_continue(answer: Response) -> str | None:
 async def _first_model(user: User) -> str:
     owner = ownership.current()
     allowed = await owner.quotas.allowed(user.pk, None)
-    names = owner.pool.answering_first([row.model for row in await owner.pool.rows()])
+    names = list(await owner.pool.on_offer())
     if not names:
-        raise ApiError(503, "no engine is set up", code="overloaded", headers={"Retry-After": "10"})
+        raise ApiError(503, "no engine takes requests", code="overloaded", headers={"Retry-After": "10"})
     return next(filter(allowed.has, names), names[0])

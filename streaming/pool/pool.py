@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -131,9 +131,15 @@ class Pool:
         seats = self._open(model)
         return [seat.row for seat in seats if seat.row.pk not in than and not seat.health.is_ejected(now)]
 
-    def answering_first(self, models: Iterable[str]) -> list[str]:
-        """The models in their order, but those of which no engine is healthy come last."""
-        return sorted(models, key=lambda model: not self.others(model, ()))
+    async def on_offer(self) -> dict[str, list[models.Engine]]:
+        """The engines that take requests, by model; models of which none is healthy now come last, for they may wait.
+
+        One of which every engine is drained is left out, like one of which all are disabled.
+        """
+        await self.refresh()
+        names = dict.fromkeys(seat.row.model for seat in self._seats.values() if seat.takes_new)
+        answering_first = sorted(names, key=lambda name: not self.others(name, ()))
+        return {name: [seat.row for seat in self._open(name)] for name in answering_first}
 
     def drained_for(self, seconds: float) -> list[models.Engine]:
         """The engines of which this process has known for so long that they are being drained."""

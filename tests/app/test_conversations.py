@@ -7,12 +7,15 @@ from django.utils import timezone
 
 from streaming.api import conversations as api
 from streaming.models import Conversation, Engine, Message, Response, ResponseEvent
+from streaming.pool import pool
 from streaming.store import conversations as store
 
 pytestmark = pytest.mark.django_db
 
 
-def test_me_and_models_are_what_the_page_needs(page1, engine):
+@pytest.mark.django_db(transaction=True)
+def test_me_and_models_are_what_the_page_needs(page1, engine, monkeypatch):
+    monkeypatch.setattr(pool, "REFRESH_S", 0)
     Engine.objects.create(name="e2", kind="scripted", model="demo", context_tokens=1024)
     Engine.objects.create(name="e3", kind="scripted", model="off", context_tokens=1024, enabled=False)
     for name, markers in (("e4", "hermes"), ("e5", "llama3"), ("e6", "think")):
@@ -24,6 +27,8 @@ def test_me_and_models_are_what_the_page_needs(page1, engine):
     Engine.objects.create(
         name="e9", kind="openai", model="dumb", context_tokens=9, url="http://127.0.0.1:9", capabilities=capabilities
     )
+    Engine.objects.create(name="e10", kind="scripted", model="drained", drain_started_at=timezone.now())
+    Engine.objects.create(name="e11", kind="scripted", model="think", context_tokens=9, drain_started_at=timezone.now())
     assert page1.get("/api/me").json() == {"username": "u1", "is_staff": False}
     listed = [tuple(model.values()) for model in page1.get("/api/models").json()["data"]]
     assert listed == [

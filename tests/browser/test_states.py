@@ -137,6 +137,18 @@ def test_an_answer_that_waits_for_an_engine_says_so_and_then_begins(open_chat, n
     assert second.text == "my turn"
 
 
+def test_a_conversation_still_names_its_model_when_that_is_no_longer_on_offer(chat):
+    chat.play(outputs=[{"text": "hello"}])
+    chat.ends()
+    chosen = chat.page.get_by_test_id("model").locator("option:checked")
+    model = chosen.text_content()
+    others = [{"id": id_, "context_tokens": 99, "calls_tools": False} for id_ in ("one", "two")]
+    chat.page.route("**/api/models", lambda route: route.fulfill(json={"data": others}))
+    chat.reload()
+    expect(chosen).to_have_text(model)
+    expect(chosen).to_be_disabled()
+
+
 def test_a_session_that_ends_amid_an_answer_leads_to_the_login_and_back_to_the_answer(site, open_chat, person):
     chat = open_chat("emil")
     chat.watch.allow("status of 401")

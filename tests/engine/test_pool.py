@@ -334,12 +334,16 @@ def test_ejections_grow_and_end_with_one_request():
     assert health.ejected_until - at <= EJECTED_S * (1 + SPREAD), "whole again, it begins anew"
 
 
-async def test_models_that_no_engine_can_answer_for_now_come_behind_the_others(rows):
+async def test_models_that_no_engine_can_answer_for_now_come_behind_the_others_and_drained_ones_are_not_on_offer(rows):
     rows[:] = [row(1, model="m"), row(2, model="first"), row(3, model="drained"), row(4, model="second")]
-    rows[2].drain_started_at = timezone.now()
+    rows += [row(5, model="second"), row(6, model="first")]
+    rows[2].drain_started_at = rows[4].drain_started_at = timezone.now()
     pool = await pool_of()
     with pytest.raises(EngineError):
         async with pool.lease("m", Wish()):
             raise LOST  # before it said anything: it is gone
-    models = ["m", "first", "drained", "second", "unknown"]
-    assert pool.answering_first(models) == ["first", "second", "m", "drained", "unknown"]
+    offered = {model: [row.pk for row in engines] for model, engines in (await pool.on_offer()).items()}
+    assert list(offered.items()) == [("first", [2, 6]), ("second", [4]), ("m", [1])]
+    rows[2].drain_started_at = None
+    await pool.refresh(force=True)
+    assert list(await pool.on_offer()) == ["first", "drained", "second", "m"]

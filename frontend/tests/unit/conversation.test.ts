@@ -38,6 +38,17 @@ it('goes on from the stored text where a response still runs', () => {
   expect(answer).toMatchObject({ text: 'text of a1', sequence: 16 * 42, closed: false, responseId: 'resp_2', end: null });
 });
 
+it('is answered by the model it had, as the server does it, unless another one is chosen', async () => {
+  const stored = async () => ({ id: 'c', title: '', model: 'its own', system_prompt: '', messages: [message('u1', null, 'user')] });
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(new FakeEnv(), { conversation: stored } as unknown as Api, hooks, 'c');
+  await conversation.load();
+  expect(conversation.model).toBe('its own');
+  conversation.model = 'chosen';
+  await conversation.load();
+  expect(conversation.model).toBe('chosen');
+});
+
 it('counts no tokens of a loaded answer that still runs, and asks for its figures when it has ended', async () => {
   const row = { id: ID, state: 'running', end_state: null, last_event_id: `${ID}:1.3`, usage: { completion_tokens: 0 }, ttft_ms: null };
   const messages = [message('u1', null, 'user'), message('a1', 'u1', 'assistant', row)];

@@ -30,7 +30,7 @@ export class Conversation {
   #unseen: string | null = null;
   #shown = false;
   /** How often something was asked here. */
-  #asked = 0;
+  #asks = 0;
   readonly turns = $derived(this.root.path());
   /** The answer that the status line speaks of: the newest one shown. */
   readonly current = $derived(this.turns.findLast((turn) => turn.run !== null) ?? null);
@@ -59,12 +59,12 @@ export class Conversation {
   async load(): Promise<void> {
     if (this.id === null || this.loading === 'yes' || this.#runs().length > 0 || this.#endsUnsent) return;
     this.loading = 'yes';
-    const asked = this.#asked;
+    const asksBefore = this.#asks;
     try {
       const stored = await this.api.conversation(this.id);
       this.loading = 'no';
       // Written to meanwhile: the reply may be older than what was sent, also where that has ended by now.
-      if (asked !== this.#asked) return await this.load();
+      if (asksBefore !== this.#asks) return await this.load();
       this.#show(stored);
       this.#catchUp();
     } catch (error) {
@@ -161,9 +161,9 @@ export class Conversation {
   }
 
   async #answer(user: Turn, body: { text?: string; parent?: string | null; regenerate?: string; continues?: string }): Promise<void> {
-    this.#asked += 1;
-    const asked = asBody(this.options, body.continues === undefined, this.hooks.toolsFor(this.model));
-    const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in asked, runsTools: 'run_tools' in asked });
+    this.#asks += 1;
+    const options = asBody(this.options, body.continues === undefined, this.hooks.toolsFor(this.model));
+    const run = new Run(this.env, { ...NEW_ANSWER, json: 'response_format' in options, runsTools: 'run_tools' in options });
     run.show(this.#shown);
     const turn = user.add(new Turn(user, 'assistant', '', run));
     turn.askedHere = true;
@@ -173,7 +173,7 @@ export class Conversation {
     const target = {
       kind: 'post' as const,
       url: `/api/conversations/${this.id}/messages`,
-      body: { ...body, ...asked, model: this.model },
+      body: { ...body, ...options, model: this.model },
       key: crypto.randomUUID(),
     };
     run.start(target, {
@@ -228,6 +228,7 @@ export class Conversation {
   }
 
   #show(stored: StoredConversation): void {
+    this.model ??= stored.model || null; // by which the server answers where nothing is chosen
     this.systemPrompt = stored.system_prompt;
     this.root = treeOf(stored.messages, this.env);
     for (const turn of this.root.all()) {
