@@ -87,7 +87,7 @@ def _content(figures: Figures, group: str) -> dict[str, Any]:
         "charts": [
             _tokens(grouped, group),
             _rates(by_state),
-            _times("Time to first token", ttft, SHARES),
+            _times("Time to first token of streamed answers", ttft, SHARES),
             _times("Time between tokens (of each answer the median)", itl, (0.5, 0.95)),
         ],
         "tables": [
@@ -189,7 +189,8 @@ def _by_length(figures: Figures) -> Lengths:
             cells = [number(sum(buckets.values())), _time(p50), _time(p95)]
             rows.append((name, [p50 or 0.0, (p95 or 0.0) - (p50 or 0.0)], cells))
     says = "The bar: median, and from there to the 95th percentile."
-    return lengths("Time to first token by prompt length", ["prompt tokens", "answers", "p50", "p95"], rows, says)
+    title = "Time to first token of streamed answers by prompt length"
+    return lengths(title, ["prompt tokens", "answers", "p50", "p95"], rows, says)
 
 
 def _time(ms: float | None) -> str:

@@ -10,7 +10,7 @@ PROMPT_CLASSES = ((256, "0-255"), (1024, "256-1k"), (4096, "1k-4k"), (16384, "4k
 LONGEST_CLASS = "16k and more"
 
 TTFT = Histogram(
-    "chat_ttft_seconds", "From a request's arrival to its first content handed to a socket.",
+    "chat_ttft_seconds", "From a request's arrival to its first content handed to a socket, of streamed answers.",
     ["model", "prompt_class"], buckets=(0.05, 0.1, 0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120), registry=REGISTRY,
 )  # fmt: skip
 
@@ -21,17 +21,19 @@ def prompt_class(tokens: int) -> str:
 
 
 class Delivery:
-    """Of one response that runs in this process."""
+    """Of one response that runs in this process. One that is not streamed has no first content, only the whole."""
 
-    __slots__ = ("_model", "_prompt_tokens")
+    __slots__ = ("_model", "_prompt_tokens", "_stream")
 
-    def __init__(self, model: str, prompt_tokens: int):
+    def __init__(self, model: str, prompt_tokens: int, stream: bool):
         self._model = bounded("model", model)
         self._prompt_tokens = prompt_tokens
+        self._stream = stream
 
     def began(self, ttft_s: float) -> None:
         """The first content was handed to a socket."""
-        TTFT.labels(self._model, prompt_class(self._prompt_tokens)).observe(ttft_s)
+        if self._stream:
+            TTFT.labels(self._model, prompt_class(self._prompt_tokens)).observe(ttft_s)
 
     def rose(self, tokens: int) -> None:
         """Readers took so many tokens more after the end."""

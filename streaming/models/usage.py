@@ -14,8 +14,9 @@ class DailyUsage(models.Model):
     """The responses that were created on one day (UTC) and agree in all DIMENSIONS.
 
     ``end_state`` is empty for those that had not ended when it was computed. An average is a sum divided by its count:
-    a figure that a response does not have (no first token, no stop) is in neither. ``wasted_tokens`` is generated minus
-    delivered. ``key`` spells the dimensions of the time it was computed: users and keys may be deleted, sums stay.
+    a figure that a response does not have (no stop; no first token, as where it was handed over whole) is in neither.
+    ``wasted_tokens`` is generated minus delivered. ``key`` spells the dimensions of the time it was computed: users and
+    keys may be deleted, sums stay.
     """
 
     day = models.DateField()

@@ -121,6 +121,7 @@ def job_of(response: Response, policy: Policy, prompt_ids: Sequence[int]) -> Job
         prompt_tokens=response.prompt_tokens or 0,
         sampling=Sampling(max_tokens=request["max_tokens"], stop=tuple(request["stop"]), **_sampling(response)),
         policy=policy,
+        stream=response.stream,
         cache_salt=str(response.user_id),
         priority=LATER if response.purpose in Response.UNHURRIED else 0,
         tools=tools.definitions(response.run_tools),

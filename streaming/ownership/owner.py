@@ -114,7 +114,7 @@ class Owner:
         tail.began_at -= age_s
         tail.followed(followers or {})
         if not events:  # whose first content left elsewhere has a time to it that nobody knows
-            tail.delivery = Delivery(job.model, job.prompt_tokens)
+            tail.delivery = Delivery(job.model, job.prompt_tokens, job.stream)
         tail.on_stored = self.company.stored if self.company else None
         relay = Relay(
             job,

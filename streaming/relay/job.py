@@ -56,6 +56,8 @@ class Job:
     prompt_tokens: int
     sampling: Sampling
     policy: Policy
+    #: Whether its caller is handed it piece by piece.
+    stream: bool = True
     messages: Sequence[Mapping[str, Any]] = ()
     cache_salt: str = ""
     priority: int = 0

@@ -43,7 +43,8 @@ def counted(day: date) -> list[Row]:
     """What a day's responses are counted as, from the responses themselves."""
     rows = responses.begun_on(day)
     ended = rows.filter(end_state__isnull=False)
-    begun = rows.filter(ttft_ms__isnull=False)
+    # What is handed over whole has no first token: its time would be that of the whole answer.
+    begun = rows.filter(ttft_ms__isnull=False, stream=True)
     return [
         *_count("ttft", begun, _class("prompt_tokens", PROMPT_CLASSES), _bucket("ttft_ms")),
         *_count("itl", rows.filter(itl_p50_ms__isnull=False), Value(""), _bucket("itl_p50_ms")),

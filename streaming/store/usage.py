@@ -22,14 +22,16 @@ DAY = timedelta(days=1)
 MS = timedelta(milliseconds=1)
 
 _ENDED_AFTER = ExpressionWrapper(F("ended_at") - F("created_at"), DurationField())
+#: What is handed over whole has no first token: its time would be that of the whole answer.
+_COUNTS_IF = {"ttft_ms": Q(stream=True)}
 # Not named after columns: an annotation may not be.
 _SUMS: dict[str, Any] = {
     "n": Count("id"),
     "estimated_requests": Count("id", filter=Q(usage_estimated=True)),
     "unproven_aborts": Count("id", filter=Q(abort_proven=False)),
     **{f"sum_{name}": Coalesce(Sum(name), 0) for name in TOKENS},
-    **{f"{name}_sum": Coalesce(Sum(name), 0.0) for name in TIMES_MS},
-    **{f"{name}_count": Count(name) for name in TIMES_MS},
+    **{f"{name}_sum": Coalesce(Sum(name, filter=_COUNTS_IF.get(name)), 0.0) for name in TIMES_MS},
+    **{f"{name}_count": Count(name, filter=_COUNTS_IF.get(name)) for name in TIMES_MS},
     "lasted": Sum(_ENDED_AFTER),
     "duration_ms_count": Count("ended_at"),
 }

@@ -103,8 +103,10 @@ def test_the_page_shows_every_chart_with_its_figures_in_few_queries(viewer, past
     with django_assert_max_num_queries(30):
         html = viewer.get(PAGE).content.decode()
     for title in (
-        "Tokens made by day and end state", "Cancelled, abandoned and failed", "Time to first token, ms",
-        "Time between tokens", "Time to first token by prompt length", "Wasted tokens", "Where answers are cancelled",
+        "Tokens made by day and end state", "Cancelled, abandoned and failed",
+        "Time to first token of streamed answers, ms",
+        "Time between tokens", "Time to first token of streamed answers by prompt length", "Wasted tokens",
+        "Where answers are cancelled",
         "Failures and refusals by reason", "Top users", "Top API keys", "Top models", "Engines",
     ):  # fmt: skip
         assert title in html

@@ -27,6 +27,7 @@ def stored(figure):
 def test_ends_cancel_positions_and_prompt_lengths_are_counted_by_day_and_model():
     made(3, end_state="completed", end_reason="stop", ttft_ms=50, prompt_tokens=255)
     made(2, end_state="completed", end_reason="stop", ttft_ms=50, prompt_tokens=256)
+    made(7, stream=False, end_state="completed", end_reason="stop", ttft_ms=9000, prompt_tokens=255)
     made(1, end_state="cancelled", end_reason="user", generated_tokens=16)
     made(1, end_state="cancelled", end_reason="api", generated_tokens=0)
     made(4, at=DAY + timedelta(days=1), end_state="errored", end_reason="internal")
@@ -35,7 +36,7 @@ def test_ends_cancel_positions_and_prompt_lengths_are_counted_by_day_and_model()
     assert stored("end") == [
         ("2026-03-04", "m", "cancelled/api", 1),
         ("2026-03-04", "m", "cancelled/user", 1),
-        ("2026-03-04", "m", "completed/stop", 5),
+        ("2026-03-04", "m", "completed/stop", 12),
     ]
     assert stored("ttft") == [("2026-03-04", "m", "0–255", 3), ("2026-03-04", "m", "256–1k", 2)]
     assert stored("cancel") == [("2026-03-04", "m", "16–63", 1), ("2026-03-04", "m", "before the first", 1)]

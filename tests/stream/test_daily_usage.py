@@ -33,6 +33,7 @@ rows = st.fixed_dictionaries(
         "completion_tokens": sizes,
         "usage_estimated": st.booleans(),
         "abort_proven": st.none() | st.booleans(),
+        "stream": st.booleans(),
         **dict.fromkeys(usage.TIMES_MS, times_ms),
     }
 )
@@ -76,7 +77,7 @@ def by_hand(day: date) -> dict[tuple, Counter]:
         for name in COUNTS:
             total[name] += getattr(row, name) or 0
         for name in usage.TIMES_MS:
-            value = getattr(row, name)
+            value = getattr(row, name) if row.stream or name != "ttft_ms" else None
             total[f"{name}_sum"] += value or 0
             total[f"{name}_count"] += value is not None
         total["duration_ms_sum"] += 1500 if row.end_state else 0
