@@ -82,11 +82,11 @@ def serve(options: dict[str, Any]) -> NoReturn:
 
 
 def arguments(folder: Path, options: dict[str, Any]) -> list[str]:
-    """The server's command line. Requests are not logged, priorities count, and ids go in and out."""
+    """The server's command line. Requests are not logged, priorities count, ids go in and out, cached ones are told."""
     argv = [str(folder / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", "--model", options["model"]]
     argv += ["--served-model-name", Path(options["model"]).name, "--host", options["host"]]
     argv += ["--port", str(options["port"]), "--max-num-seqs", str(slots(options))]
-    argv += ["--enable-scale-out", "--scheduling-policy", "priority"]
+    argv += ["--enable-scale-out", "--enable-prompt-tokens-details", "--scheduling-policy", "priority"]
     argv += ["--no-enable-log-requests", "--disable-uvicorn-access-log"]
     if options["context"]:
         argv += ["--max-model-len", str(options["context"])]

@@ -4,10 +4,12 @@ import importlib
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from django.core.management import get_commands, load_command_class
 
+from streaming.management import vllm_worker
 from tests.child import ROOT
 from tests.deploy import files
 
@@ -172,3 +174,10 @@ def test_the_scripts_parse_and_name_services_that_there_are(script):
     assert subprocess.run(["sh", "-n", str(path)], check=False).returncode == 0
     named = re.findall(r"for web in (.*); do|run --rm (\w+)|--no-deps (worker beat)", path.read_text())
     assert {word for match in named for words in match for word in words.split()} <= set(SERVICES)
+
+
+def test_the_engine_is_told_what_run_engine_tells_it():
+    options = {"model": "/models/chat", "host": "0.0.0.0", "port": 8000, "slots": 64, "context": 8192}
+    argv = vllm_worker.arguments(Path("/"), {**options, "cpu": False, "engine_args": ""})
+    said = {word.split("=")[0] for word in SERVICES["engine"]["command"]}
+    assert said == {word for word in argv if word.startswith("--")}

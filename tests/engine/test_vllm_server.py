@@ -22,12 +22,15 @@ from streaming.engine.vllm import VllmEngine
 from tests.drill.engines import on_vllm
 from tests.drill.engines.findings import broken, table
 from tests.drill.engines.stage import stage
+from tests.e2e.reading import eventually
 from tests.engine import vllm_server
 from tests.engine.conftest import ask, collect, shown, until
 from tests.engine.conftest import broken as broken_off
+from tests.engine.counting import counting
 
 SLOTS = vllm_server.SLOTS
 SECRET = "lighthouse-7731"
+BLOCK_TOKENS = 128
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +209,91 @@ def test_left_in_each_phase_it_is_free_its_counter_is_our_books_and_a_paused_own
     print(table(findings))
     assert {finding.part for finding in findings} == {"a", "g", "h"}
     assert broken(findings) == []
+
+
+@pytest.fixture(scope="module")
+def rounds(server, tmp_path_factory, model_dir):
+    with counting(tmp_path_factory.mktemp("rounds"), model_dir, server[0]) as site:
+        yield site
+
+
+def results(stream):
+    return [item["output"] for item in stream.data[-1]["response"]["output"] if item["type"] == "function_call_output"]
+
+
+def test_its_own_call_is_run_and_it_reads_the_result_with_what_it_knew_of_the_prompt(rounds):
+    rounds.compared()
+    chat, asked = rounds.begin()
+    rounds.tool.go()
+    stream = asked.result(60)
+    row = rounds.site.row(stream.response_id)
+    first, second = rounds.attempts(stream.response_id)
+    assert (row["end_state"], results(stream)) == ("completed", ["delta is here"])
+    assert stream.text.startswith("delta is here: 1 2 3")
+    assert [first["ended"], second["ended"]] == ["tool_calls", "stop"]
+    assert [first["count"], second["count"]] == ["exact", "exact"]
+    assert row["prompt_tokens"] == first["prompt_tokens"] + second["prompt_tokens"]
+    # It keeps whole blocks of what it has read.
+    assert second["cached_tokens"] > first["prompt_tokens"] - BLOCK_TOKENS
+    assert row["cached_tokens"] == first["cached_tokens"] + second["cached_tokens"]
+    seen = rounds.compared()
+    assert (seen["low"], seen["high"], seen["seen"]) == (row["generated_tokens"],) * 3
+
+
+@pytest.mark.parametrize("place", ["in the tool", "in round 2"])
+def test_stopped_in_the_tool_or_in_its_second_round_it_is_free_and_its_counter_is_our_row(rounds, place):
+    rounds.compared()
+    chat, asked = rounds.begin()
+    rounds.tool.began()
+    response_id = rounds.response_id(chat)
+    if place == "in round 2":
+        rounds.tool.go()
+        eventually(lambda: " 2" in rounds.site.log_text(response_id), pause_s=0.005)
+    stopped, stream = rounds.stop(response_id), asked.result(60)
+    row, made = rounds.site.row(response_id), rounds.attempts(response_id)
+    assert (row["end_state"], row["end_reason"]) == ("cancelled", "user")
+    assert (row["abort_proven"], row["usage_estimated"]) == (True, False)
+    assert stopped["stop"]["stop_ms"] < 1000
+    assert stream.data[-1]["response"]["status"] == "cancelled"
+    ends = ["tool_calls"] if place == "in the tool" else ["tool_calls", "user"]
+    assert ([one["ended"] for one in made], rounds.tool.was_cancelled) == (ends, place == "in the tool")
+    assert row["prompt_tokens"] == sum(one["prompt_tokens"] for one in made)
+    seen = rounds.compared()
+    assert (seen["low"], seen["high"], seen["seen"]) == (row["generated_tokens"],) * 3
+
+
+@pytest.mark.parametrize("place", ["in the tool", "in round 2"])
+def test_after_kill_9_the_call_and_the_count_go_on_where_they_were(rounds, place):
+    rounds.compared()
+    chat, asked = rounds.begin()
+    rounds.tool.began()
+    response_id = rounds.response_id(chat)
+    if place == "in round 2":
+        rounds.tool.go()
+        eventually(lambda: " 2" in rounds.site.log_text(response_id), pause_s=0.005)
+    # What the engine made is written while the call begins.
+    eventually(lambda: rounds.attempts(response_id))
+    rounds.site.kill()
+    cut = asked.result(60)
+    assert cut.broke
+    rounds.tool.go()
+    rounds.site.start()
+    rest, whole = rounds.stream(response_id, cut.last_id), rounds.stream(response_id)
+    assert cut.text + rest.text == whole.text
+    assert whole.text.startswith("delta is here: 1 2 3")
+    assert results(whole) == ["delta is here"]
+    row, made = rounds.site.row(response_id), rounds.attempts(response_id)
+    assert (row["end_state"], row["finish_reason"], row["epoch"]) == ("completed", "stop", 2)
+    # A call whose last tokens have no text is stored without them: the engine is asked for those again.
+    ends = ["relay_lost", "tool_calls", "stop"] if place == "in the tool" else ["tool_calls", "relay_lost", "stop"]
+    assert [one["ended"] for one in made] == ends
+    assert row["generated_tokens"] == sum(one["generated_tokens"] for one in made)
+    shown_again = made[-1]["prompt_tokens"] - (made[1]["generated_tokens"] if place == "in round 2" else 0)
+    assert row["prompt_tokens"] == made[0]["prompt_tokens"] + shown_again
+    is_exact = place == "in the tool"
+    assert row["usage_estimated"] == (not is_exact), "nobody heard how much the engine made for the dead"
+    seen = rounds.compared()
+    assert (seen["drift"], seen["seen"] == row["generated_tokens"] == seen["high"]) == (0, is_exact)
 
 
 def test_no_prompt_stands_in_its_log(server):
