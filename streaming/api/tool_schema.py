@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
-from streaming import tools as our_tools
-
 from .json_schema import check_grammar, check_size
 from .schemas import StrictBody
 
@@ -82,23 +80,14 @@ class NamedTool(StrictBody):
 Tools = Annotated[list[Tool], Field(max_length=TOOLS_MAX)]
 
 
-def _offered(name: str) -> str:
-    offered = our_tools.available()
-    if name not in offered:
-        raise ValueError(f"must be a tool that this site offers: {', '.join(offered) or 'it offers none'}")
-    return name
-
-
 def _each_once(names: list[str]) -> list[str]:
     if len(set(names)) < len(names):
         raise ValueError(f"each tool at most once, not {', '.join(names)}")
     return names
 
 
-#: Names of our own tools, which are run where the model calls them.
-RunTools = Annotated[
-    list[Annotated[str, AfterValidator(_offered)]], Field(max_length=RUN_TOOLS_MAX), AfterValidator(_each_once)
-]
+#: Names of our own tools, which are run where the model calls them. Whether they are offered today is no form's matter.
+RunTools = Annotated[list[ToolName], Field(max_length=RUN_TOOLS_MAX), AfterValidator(_each_once)]
 
 
 def check_choice(tools: Sequence[dict[str, Any]], choice: str) -> None:

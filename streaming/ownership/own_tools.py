@@ -1,4 +1,4 @@
-"""Owns what runs an answer's calls here, and how many of them, from settings. Runs none, knows none by name."""
+"""Owns which of our tools an answer may call today, what runs them, and how many. Runs none, knows none by name."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,6 +7,19 @@ from django.conf import settings
 
 from streaming import tools
 from streaming.relay import Tools
+
+from .ask import Refused
+
+
+def check_offered(names: Sequence[str]) -> None:
+    """Raises Refused. Who repeats a request by its key has met its answer before, whatever PAGE_TOOLS says by now."""
+    offered = tools.available()
+    for nth, name in enumerate(names):
+        if name not in offered:
+            param = f"run_tools.{nth}"
+            known = ", ".join(offered) or "it offers none"
+            message = f'{param}: must be a tool that this site offers: {known} (got "{name}")'
+            raise Refused(400, "invalid_request", message, param=param)
 
 
 def tools_for(user_id: int | None, names: Sequence[str]) -> Tools | None:

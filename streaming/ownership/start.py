@@ -18,6 +18,7 @@ from streaming.store.quotas import Claim, OverQuota
 
 from .ask import Ask, Refused
 from .beginning import beginning_of, job_of
+from .own_tools import check_offered
 from .owner import Owner
 from .prompting import Prompt, fit
 from .round_prompts import RoundPrompts
@@ -36,6 +37,7 @@ async def check(owner: Owner, ask: Ask) -> Engine:
             f"model: no model {ask.model[:80]!r} is served here",
             param="model",
         ) from None
+    check_offered(ask.run_tools)
     _check_allowed(ask, await owner.quotas.allowed(ask.user_id, ask.api_key_id))
     check_room(owner, ask)
     return row

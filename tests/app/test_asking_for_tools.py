@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from streaming.api import messages
+from streaming.api import messages, refusals
 from streaming.models import Conversation, Response
+from streaming.ownership.ask import Refused
+from streaming.ownership.own_tools import check_offered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -20,6 +22,10 @@ def asked(page1, u1, engine, monkeypatch):
     reached = []
 
     async def reach(_request, ask, _before):
+        try:
+            check_offered(ask.run_tools)
+        except Refused as refused:
+            raise refusals.as_error(refused) from None
         reached.append(ask)
         return messages.HttpResponse(status=299)
 

@@ -100,7 +100,7 @@ class Asked(threading.Thread):
 
     @property
     def response_id(self):
-        return eventually(lambda: thread(self.page, self.chat)[-1]["response"])["id"]
+        return eventually(lambda: (turns := thread(self.page, self.chat)) and turns[-1]["response"])["id"]
 
 
 def closing_of(stream):
