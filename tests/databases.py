@@ -144,6 +144,10 @@ class SqliteFile:
         """Nobody ever waits beside the writer."""
         return True
 
+    def deadlocks(self) -> int:
+        """One writer waits for nobody."""
+        return 0
+
     def connections(self, pid: int) -> int:
         """How many a process has: descriptors that lead to the file."""
         return [_target(link) for link in Path(f"/proc/{pid}/fd").iterdir()].count(str(self._path))
@@ -230,6 +234,14 @@ class Postgres:
         here = "datname = current_database() AND wait_event_type = 'Lock'"
         ((number,),) = self.rows(f"SELECT COUNT(*) FROM pg_stat_activity WHERE {here} AND wait_event = ?", lock)  # noqa: S608
         return bool(number)
+
+    def deadlocks(self) -> int:
+        """How often somebody was sent away because those who waited for each other were a circle.
+
+        Each backend tells its own count: at the latest when it ends, and before that at most once a second.
+        """
+        ((number,),) = self.rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        return number
 
     def connections(self, _pid: int) -> int:
         """How many anybody else has: a server does not know its clients' processes."""

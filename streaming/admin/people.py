@@ -4,6 +4,7 @@ superuser sees."""
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
@@ -11,6 +12,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+
+from streaming.store import erasure
 
 from .audit_trail import Audited
 from .roles import ROLES
@@ -65,6 +68,20 @@ class PeopleAdmin(Audited, UserAdmin):  # type: ignore[type-arg]
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Only by its filters: an address could tell letter by letter what a hash is."""
         return lookup.split("__", maxsplit=1)[0] in self.list_filter and super().lookup_allowed(lookup, value, request)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        """Django's is one transaction: what takes long comes before it, once it is sure that nothing forbids it."""
+        if request.method == "POST" and (user := self.get_object(request, unquote(object_id))) is not None:
+            *_, missing, protected = self.get_deleted_objects([user], request)
+            if self.has_delete_permission(request, user) and not (missing or protected):
+                erasure.empty(user)
+        return super().delete_view(request, object_id, extra_context)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """The action: Django has asked whether it may."""
+        for user in queryset:
+            erasure.empty(user)
+        super().delete_queryset(request, queryset)
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:

@@ -18,7 +18,7 @@ from django.utils import timezone
 from streaming.models import Batch, FilePiece, Response, StoredFile
 from streaming.protocol import end_state
 
-from . import files, paging
+from . import files, paging, responses
 
 ID_FORMAT = re.compile(r"batch_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 WINDOW = timedelta(hours=24)
@@ -120,9 +120,15 @@ def _answers(batch_id: str) -> QuerySet[Response]:
 
 
 def stop_lines(batch_id: str, reason: str) -> int:
-    """Ask for a stop of every answer of the batch that has not ended; its owner looks each STOP_POLL_S."""
-    asked = _answers(batch_id).filter(end_state__isnull=True, stop_requested_at__isnull=True)
-    return asked.update(stop_requested_at=timezone.now(), stop_reason=reason)
+    """Ask for a stop of every answer of the batch that has not ended; its owner looks each STOP_POLL_S.
+
+    One by one: who holds several would be in the way of a journal that ends them in another order.
+    """
+    running = _answers(batch_id).filter(end_state__isnull=True, stop_requested_at__isnull=True)
+    ids = list(running.values_list("id", flat=True))
+    for response_id in ids:
+        responses.request_stop(response_id, reason)
+    return len(ids)
 
 
 def has_running_lines(batch_id: str) -> bool:

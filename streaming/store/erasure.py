@@ -11,16 +11,26 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 from django.utils import timezone
 
-from streaming.models import Conversation, Response, ResponseEvent, ResponseInput
+from streaming.models import (
+    ApiKey,
+    Batch,
+    Conversation,
+    DailyUsage,
+    QuotaUse,
+    Response,
+    ResponseEvent,
+    ResponseInput,
+    StoredFile,
+)
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.protocol.events import ENDED
 
-from . import orphans
+from . import files, orphans
 from .threads import impatient
 
 #: The columns of a response that can hold somebody's words, or what words can be had from; as they are without any.
@@ -38,6 +48,7 @@ WORDS: dict[str, Any] = {
 HOW = ("end_state", "end_reason", "finish_reason")
 DELETED = decide(None, STOPPED, "deleted")
 BATCH = 200
+FILES_AT_ONCE = 4
 TRUNCATE_TRIES = 40
 TRUNCATE_PAUSE_S = 0.05
 
@@ -45,21 +56,23 @@ TRUNCATE_PAUSE_S = 0.05
 def erase(responses: QuerySet[Response]) -> int:
     """Leave of these only numbers: nobody finds them by id or key any more. Returns how many there were.
 
-    One that has not ended is ended; whoever runs it meets that end at its next commit, and stops.
+    One that has not ended is ended; whoever runs it meets that end at its next commit, and stops. Each end and each
+    BATCH is a transaction of its own, unless the caller is in one: a journal waits for every row that is held.
     """
-    with transaction.atomic():
-        # Again where one was taken over in between: who carries it on would write its words behind the erasure.
-        while unended := list(responses.filter(end_state__isnull=True).order_by("id")):
-            for response in unended:
-                orphans.end_orphan(response, DELETED)
-        ids = list(responses.filter(erased_at__isnull=True).order_by("id").values_list("id", flat=True))
-        for some in _batches(ids):
-            _erase(some)
+    # Again where one was taken over in between: who carries it on would write its words behind the erasure.
+    while unended := list(responses.filter(end_state__isnull=True).order_by("id")):
+        for response in unended:
+            orphans.end_orphan(response, DELETED)
+    ids = list(responses.filter(erased_at__isnull=True).order_by("id").values_list("id", flat=True))
+    for some in _batches(ids):
+        _erase(some)
     return len(ids)
 
 
+@transaction.atomic
 def _erase(ids: Sequence[str]) -> None:
     # The rows first: who folds their logs at the same time holds them.
+    _hold(Response.objects.filter(id__in=ids))
     Response.objects.filter(id__in=ids).update(erased_at=timezone.now(), **WORDS)
     ResponseInput.objects.filter(response_id__in=ids).delete()
     events = ResponseEvent.objects.filter(response_id__in=ids)
@@ -101,7 +114,7 @@ def delete_conversations(conversations: QuerySet[Conversation]) -> int:
 
 def _delete(conversations: QuerySet[Conversation], conversation_id: str) -> bool:
     with transaction.atomic():
-        _let_nobody_add_to(Conversation.objects.filter(id=conversation_id))
+        _hold(Conversation.objects.filter(id=conversation_id))
         removed, _ = conversations.filter(id=conversation_id).delete()
     return removed > 0
 
@@ -125,18 +138,54 @@ def forget_on_disk() -> None:
         time.sleep(TRUNCATE_PAUSE_S)
 
 
+def empty(user: User) -> None:
+    """What takes long of deleting a user, before the transaction that deletes them; they are locked out from here on.
+
+    That transaction holds the user's row, and whoever stores a response of theirs waits for it.
+    """
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    erase(Response.objects.filter(user=user))
+    while delete_conversations(Conversation.objects.filter(user=user)):
+        pass
+    Batch.objects.filter(user=user).delete()  # whoever works at one finds it gone
+    stored = StoredFile.objects.filter(user=user).order_by("pk").values_list("pk", flat=True)
+    while files.remove(StoredFile.objects.filter(pk__in=list(stored[:FILES_AT_ONCE]))):
+        pass
+
+
 @receiver(pre_delete, sender=User)
 def _erase_with_its_user(instance: User, **_: Any) -> None:
-    _let_nobody_add_to(User.objects.filter(pk=instance.pk))
-    erase(Response.objects.filter(user=instance))
+    for rows in _locked_before(instance):
+        _hold(rows)
+    _erase_held(Response.objects.filter(user=instance))
 
 
 @receiver(pre_delete, sender=Conversation)
 def _erase_with_its_conversation(instance: Conversation, **_: Any) -> None:
-    _let_nobody_add_to(Conversation.objects.filter(pk=instance.pk))
-    erase(Response.objects.filter(conversation=instance))
+    _hold(Conversation.objects.filter(pk=instance.pk))
+    _erase_held(Response.objects.filter(conversation=instance))
 
 
-def _let_nobody_add_to(row: QuerySet[Any]) -> None:
-    """A response that is stored a moment later must find nothing to belong to, one stored a moment ago be seen."""
-    list(row.select_for_update())
+def _locked_before(user: User) -> Iterator[QuerySet[Any]]:
+    """What others lock before the user's row, in their order; then that row.
+
+    A response that is stored a moment later must find nothing to belong to, one stored a moment ago be seen.
+    """
+    yield DailyUsage.objects.filter(user=user).order_by("day", "key")
+    yield QuotaUse.objects.filter(Q(quota__user=user) | Q(quota__api_key__user=user))
+    yield Conversation.objects.filter(user=user)
+    yield Batch.objects.filter(user=user)
+    yield ApiKey.objects.filter(user=user)
+    yield User.objects.filter(pk=user.pk)
+
+
+def _erase_held(responses: QuerySet[Response]) -> None:
+    """What refers to a deleted row is changed with it, erased before or not."""
+    erase(responses)
+    _hold(responses)
+
+
+def _hold(rows: QuerySet[Any]) -> None:
+    """Lock rows, in the one order in which several are locked."""
+    ordered = rows if rows.query.order_by else rows.order_by("pk")
+    list(ordered.select_for_update(of=("self",)).values_list("pk", flat=True))

@@ -130,7 +130,7 @@ def content(file_id: str) -> Iterator[bytes]:
 def remove(files: QuerySet[StoredFile]) -> int:
     """Remove files with all that is in them. Returns how many there were."""
     with transaction.atomic():
-        ids = list(files.select_for_update().values_list("id", flat=True))
+        ids = list(files.select_for_update().order_by("id").values_list("id", flat=True))
         FilePiece.objects.filter(file_id__in=ids).delete()
         StoredFile.objects.filter(id__in=ids).delete()
     return len(ids)

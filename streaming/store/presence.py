@@ -20,8 +20,12 @@ class Present(NamedTuple):
 
 
 def note(process_id: str, changes: Sequence[Present]) -> None:
-    """Store what changed; of a response that has ended only what was delivered still counts."""
-    rows = [(process_id, change.readers, change.delivered_tokens, change.response_id) for change in changes]
+    """Store what changed; of a response that has ended only what was delivered still counts.
+
+    In two transactions: whoever ends a response after the second looked finds what the first stored.
+    """
+    ordered = sorted(changes)
+    rows = [(process_id, change.readers, change.delivered_tokens, change.response_id) for change in ordered]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.executemany(
             "INSERT INTO streaming_readerpresence (response_id, process, readers, delivered_tokens)"
@@ -31,7 +35,9 @@ def note(process_id: str, changes: Sequence[Present]) -> None:
             " THEN excluded.delivered_tokens ELSE streaming_readerpresence.delivered_tokens END",
             rows,
         )
-        responses.raise_delivered([Delivered(c.delivered_tokens, None, c.response_id) for c in changes])
+    if taken := [Delivered(c.delivered_tokens, None, c.response_id) for c in ordered if c.delivered_tokens]:
+        with transaction.atomic():
+            responses.raise_delivered(taken)
 
 
 def of(response_id: str) -> dict[str, int]:
@@ -52,11 +58,15 @@ def fold(response_ids: Iterable[str]) -> None:
     """
     with transaction.atomic():
         present = ReaderPresence.objects.filter(response_id__in=list(response_ids), response__end_state__isnull=False)
-        taken = present.values_list("delivered_tokens", "response_id")
-        responses.raise_delivered([Delivered(tokens, None, response_id) for tokens, response_id in taken])
-        present.delete()
+        held = present.select_for_update(of=("self",)).order_by("response_id", "process")
+        if taken := list(held):
+            responses.raise_delivered([Delivered(p.delivered_tokens, None, p.response_id) for p in taken])
+            ReaderPresence.objects.filter(pk__in=[p.pk for p in taken]).delete()
 
 
 def leave(process_id: str) -> None:
     """The process goes: nobody reads there any more; how far they came still counts."""
-    ReaderPresence.objects.filter(process=process_id).update(readers=0)
+    rows = ReaderPresence.objects.filter(process=process_id)
+    with transaction.atomic():
+        list(rows.select_for_update(no_key=True).order_by("response_id"))
+        rows.update(readers=0)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -100,16 +101,23 @@ def mark_started(notes: Sequence[Started]) -> None:
     _many(
         "UPDATE streaming_response SET state = 'running', engine_id = %s, queue_ms = %s, attempts = %s"
         " WHERE id = %s AND epoch = %s AND end_state IS NULL",
-        notes,
+        sorted(notes, key=attrgetter("response_id")),
     )
 
 
 def raise_delivered(notes: Sequence[Delivered]) -> None:
-    """Delivered counts rise to these, never above what was sent; a TTFT is filled in where there is none."""
+    """Delivered counts of ended responses rise to these, never above what was sent; a TTFT fills a gap.
+
+    In the order of ids: of several who do this at once each finds the next row free, or held by who needs none of its.
+    """
     _many(
         "UPDATE streaming_response SET ttft_ms = COALESCE(ttft_ms, %s), delivered_tokens ="
-        " CASE WHEN %s BETWEEN delivered_tokens AND sent_tokens THEN %s ELSE delivered_tokens END WHERE id = %s",
-        [(note.ttft_ms, note.delivered_tokens, note.delivered_tokens, note.response_id) for note in notes],
+        " CASE WHEN %s BETWEEN delivered_tokens AND sent_tokens THEN %s ELSE delivered_tokens END"
+        " WHERE id = %s AND end_state IS NOT NULL",
+        sorted(
+            ((note.ttft_ms, note.delivered_tokens, note.delivered_tokens, note.response_id) for note in notes),
+            key=itemgetter(-1),
+        ),
     )
 
 

@@ -4,11 +4,13 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
+from django.db import connection
 
 from streaming.admin.roles import ROLES
 from streaming.audit.address import client_address
 from streaming.models import ApiKey, AuditEntry, Engine, Response
 from streaming.models.audit import AppendOnly
+from streaming.store import erasure
 from tests.app.conftest import Page
 
 pytestmark = pytest.mark.django_db
@@ -197,3 +199,24 @@ def test_roles_are_made_by_migrate_and_put_right_again():
     codes = set(Group.objects.get(name="operator").permissions.values_list("codename", flat=True))
     assert {"stop_response", "operate_engine"} <= codes
     assert not {code for code in codes if code.startswith(("add_", "change_", "delete_"))}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by_action", [True, False], ids=["by the list's action", "by its form"])
+def test_who_is_deleted_in_the_admin_is_emptied_before_the_transaction_that_deletes_them(world, monkeypatch, by_action):
+    gone = User.objects.create_user("goes")
+    Response.objects.create(user=gone, purpose="api", dialect="openai_chat", model="m", policy="abort")
+    inside = []
+
+    def empty(user):
+        inside.append((user.username, connection.in_atomic_block))
+        emptied(user)
+
+    emptied = erasure.empty
+    monkeypatch.setattr(erasure, "empty", empty)
+    action = {"action": "delete_selected", "_selected_action": gone.pk, "post": "yes"}
+    path = "/admin/auth/user/" if by_action else f"/admin/auth/user/{gone.pk}/delete/"
+    for role in (OPERATOR, ROOT):
+        world[role].post(path, action if by_action else {"post": "yes"})
+    assert inside == [("goes", False)]
+    assert not User.objects.filter(username="goes").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from streaming.models import Conversation, Message, Response, ResponseEvent, ResponseInput
@@ -202,14 +203,34 @@ def test_a_conversation_that_somebody_goes_on_with_before_its_turn_comes_stays(u
     first, second, third = (Conversation.objects.create(user=user) for _ in range(3))
     since = timezone.now() + timedelta(days=1)
     idle = erasure.idle_conversations(since)
-    let_nobody = erasure._let_nobody_add_to
+    let_nobody = erasure._hold
 
     def meanwhile(row):
         said(user, second, ended=False) if not second.responses.exists() else None
         Conversation.objects.filter(id=third.id).update(pinned=True)
         let_nobody(row)
 
-    monkeypatch.setattr(erasure, "_let_nobody_add_to", meanwhile)
+    monkeypatch.setattr(erasure, "_hold", meanwhile)
     assert erasure.delete_conversations(idle) == 1
     assert set(Conversation.objects.all()) == {second, third}
     assert not second.responses.exclude(end_state=None).exists()
+
+
+def test_a_user_is_emptied_a_few_rows_at_a_time_and_holds_nobody_up(user, monkeypatch):
+    monkeypatch.setattr(erasure, "BATCH", 2)
+    for _ in range(5):
+        said(user)
+    said(user, Conversation.objects.create(user=user, title=MARKER), ended=False)
+    with CaptureQueriesContext(connection) as queries:
+        erasure.empty(user)
+    held, most = 0, 0
+    for query in queries:
+        held = 0 if query["sql"] in ("BEGIN", "COMMIT") else held + query["sql"].count("resp_")
+        most = max(most, held)
+    assert 0 < most <= 20
+    everything_is_gone()
+    assert not Conversation.objects.exists()
+    user.refresh_from_db()
+    assert not user.is_active
+    user.delete()
+    assert set(Response.objects.values_list("user", flat=True)) == {None}
