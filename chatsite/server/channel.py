@@ -71,6 +71,14 @@ class Channel(http.HTTPChannel):
             self._enter(Phase.HEADERS, self.limits.headers_timeout_s)
         super().lineReceived(line)
 
+    def headerReceived(self, line: bytes) -> bool:
+        try:
+            return bool(super().headerReceived(line))
+        except ValueError:
+            # A length of more digits than Python reads as a number: Twisted takes it for one.
+            self._respondToBadRequestAndDisconnect()
+            return False
+
     def allHeadersReceived(self) -> None:
         if self.length is not None and self.length > self.max_body_bytes:
             self.refuse_body(f"{self.length}")

@@ -75,7 +75,9 @@ class WebSocket(Backpressure, WebSocketProtocol):
         self.resumeProducing()
         # Also what we closed ourselves has an application that must learn that it is over.
         self.muted = False
-        super().onClose(wasClean, code, reason)
+        # A handshake that could not be read has none: the server was never told of it.
+        if hasattr(self, "server"):
+            super().onClose(wasClean, code, reason)
 
     # Called by the server
 

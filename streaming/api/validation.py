@@ -19,7 +19,15 @@ from .errors import ApiError, body_too_large, install, noted
 VALUE_CHARS = 80
 Problem = tuple[str, tuple[int | str, ...], ErrorDetails]
 MISSING = {"missing", "missing_argument"}
-NICER = {"missing": "this field is required", "extra_forbidden": "unknown field"}
+AN_OBJECT = "must be a JSON object"
+#: What pydantic says in the words of Python, or with names of our classes.
+NICER = {
+    "missing": "this field is required",
+    "extra_forbidden": "unknown field",
+    "model_type": AN_OBJECT,
+    "model_attributes_type": AN_OBJECT,
+    "dict_type": AN_OBJECT,
+}
 
 
 class StrictParser(Parser):
@@ -33,6 +41,10 @@ class StrictParser(Parser):
                 f"send JSON with Content-Type: application/json, not {content_type[:VALUE_CHARS] or 'nothing'}",
                 code="unsupported_media_type",
             )
+        encoding = request.headers.get("Content-Encoding", "identity")
+        if encoding.strip().lower() not in ("", "identity"):
+            message = f"Content-Encoding: send the body as it is (got {encoding[:VALUE_CHARS]!r})"
+            raise ApiError(415, message, code="unsupported_media_type", param="Content-Encoding")
         # Content-Length was checked on the way to request.body; a chunked body has none.
         if len(request.body) > settings.MAX_BODY_BYTES:
             raise body_too_large(request)

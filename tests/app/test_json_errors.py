@@ -32,8 +32,9 @@ def refused(response, status):
     return error
 
 
-def post(client, body, path="/v1/probe", content_type="application/json"):
-    return client.post(path, body if isinstance(body, bytes | str) else json.dumps(body), content_type=content_type)
+def post(client, body, path="/v1/probe", content_type="application/json", headers=None):
+    body = body if isinstance(body, bytes | str) else json.dumps(body)
+    return client.post(path, body, content_type=content_type, headers=headers)
 
 
 @pytest.mark.parametrize("path", ["/v1/nothing", "/api/nothing", "/v1/", "/v1/%00", "/api/%0a%e2%98%95"])
@@ -86,6 +87,14 @@ def test_a_body_that_does_not_say_json_is_refused(api, page1, content_type):
     refused(post(page1, {}, "/api/conversations", content_type), 415)
 
 
+def test_a_compressed_body_is_refused_in_words(api):
+    for encoding in ("gzip", "br", "identity, gzip", "é"):
+        error = refused(post(api, {"count": 2}, headers={"Content-Encoding": encoding}), 415)
+        assert error["param"] == "Content-Encoding"
+        assert error["message"].startswith("Content-Encoding: send the body as it is (got ")
+    assert post(api, {"count": 2}, headers={"Content-Encoding": " Identity"}).status_code == 200
+
+
 def test_a_charset_beside_json_is_fine(api):
     assert post(api, {"count": 2}, content_type="application/json; charset=utf-8").status_code == 200
 
@@ -103,7 +112,8 @@ def test_a_charset_beside_json_is_fine(api):
         ({"api_base": "http://x"}, "api_base", ["api_base: unknown field", '(got "http://x")']),
         ({"stop": ["a"] * 65}, "stop", ["at most 4", "65"]),
         ({"stop": [1]}, "stop.0", ["string"]),
-        ([], None, ["dictionary"]),
+        ([], None, ["body: must be a JSON object (got an array of 0 items)"]),
+        ({"parts": ["x"]}, "parts.0", ['parts.0: must be a JSON object (got "x")']),
         (None, None, []),
         ("", None, ["required"]),
     ],

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.server.conftest import WAIT_S, json_of, read_all, read_until, status_of
+from tests.server.conftest import UPGRADE, WAIT_S, json_of, read_all, read_until, status_of
 
 MEBIBYTE = 2**20
 
@@ -75,6 +75,38 @@ def test_a_body_below_the_cap_arrives_whole(launch, send):
     sock = launch().connect()
     sock.sendall(send)
     assert b"1048576 bytes" in read_until(sock, b"bytes")
+
+
+HANDSHAKES = {
+    "a key that is none": UPGRADE.replace(b"dGhlIHNhbXBsZSBub25jZQ==", b"x"),
+    "no key": UPGRADE.replace(b"Sec-WebSocket-Key", b"X-Key"),
+    "two keys": UPGRADE.replace(b"Host", b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nHost"),
+    "no host": UPGRADE.replace(b"Host: t\r\n", b""),
+    "a host that is none": UPGRADE.replace(b"Host: t", b"Host: t:x"),
+    "a version that is none": UPGRADE.replace(b"Version: 13", b"Version: x"),
+    "a version of old": UPGRADE.replace(b"Version: 13", b"Version: 1"),
+    "no version": UPGRADE.replace(b"Sec-WebSocket-Version: 13\r\n", b""),
+    "an origin that is none": UPGRADE.replace(b"Host", b"Origin: \xff\r\nHost"),
+    "protocols that are none": UPGRADE.replace(b"Host", b"Sec-WebSocket-Protocol: a, a, ,\r\nHost"),
+    "extensions that are none": UPGRADE.replace(b"Host", b"Sec-WebSocket-Extensions: ;;=,\r\nHost"),
+    "by POST": UPGRADE.replace(b"GET", b"POST"),
+    "by HTTP/1.0": UPGRADE.replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "a path of other bytes": UPGRADE.replace(b"/socket", b"/socket%ff%00?%ff"),
+}
+HEADS = {
+    "a length of 5,000 digits": b"POST /api/echo HTTP/1.1\r\nHost: t\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n"
+}
+
+
+def test_a_request_that_nobody_can_read_is_answered_and_no_fault_of_ours(server):
+    for name, request in {**HANDSHAKES, **HEADS}.items():
+        sock = server.connect()
+        sock.sendall(request)
+        answer = read_until(sock, b"\r\n\r\n")
+        assert status_of(answer) in (101, 400, 403, 404, 405, 426), (name, answer)
+        sock.close()
+    read_until(server.get("/hello"), b"hello")
+    assert server.printed("Traceback|CRITICAL|Unhandled") == 0, server.lines
 
 
 def test_a_body_of_exactly_the_cap_is_accepted(launch):
