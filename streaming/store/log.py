@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from django.db import connection
 from django.db.models import Max, QuerySet
 
 from streaming.models import Response, ResponseEvent
-from streaming.protocol.events import Event, size_bytes
+from streaming.protocol.events import DELTAS, Event, size_bytes
 
 from .packing import pack_ids, unpack_ids
 
@@ -38,7 +39,7 @@ def insert(events: Iterable[tuple[str, Event]]) -> None:
     PostgreSQL takes them by COPY: not dearer for one event, a third of the time and CPU for a hundred.
     """
     rows = [
-        (response_id, e.seq, e.epoch, e.kind, json.dumps(e.payload), pack_ids(e.token_ids), e.token_count, e.at_ms)
+        (response_id, e.seq, e.epoch, e.kind, payload_json(e), pack_ids(e.token_ids), e.token_count, e.at_ms)
         for response_id, e in events
     ]
     if not rows:
@@ -48,6 +49,13 @@ def insert(events: Iterable[tuple[str, Event]]) -> None:
             _copy(cursor, rows)
         else:
             cursor.executemany(_INSERT, rows)
+
+
+def payload_json(event: Event) -> str:
+    """As json.dumps writes it. A delta is its text alone, and nearly every event is one."""
+    if event.kind in DELTAS:
+        return f'{{"text": {quote(event.payload["text"])}}}'
+    return json.dumps(event.payload)
 
 
 def _copy(cursor: Any, rows: Iterable[tuple[object, ...]]) -> None:

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from streaming.journal import batch as batch_module
 from streaming.journal.tail import PENDING_BYTES_MAX
 from streaming.ownership.stop import stop
-from streaming.protocol.events import REASONING, Draft
+from streaming.protocol.events import CONTINUED, Draft
 from streaming.store import threads
 from tests.databases import of_django
 from tests.stream.conftest import DEADLINE_S, frames_text, text_of, until_stored
@@ -87,7 +87,7 @@ async def test_one_response_that_cannot_be_stored_does_not_harm_the_others(bench
     good, _ = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
     bad, bad_tail = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
     await engine.until(lambda e: e.running.total() == 2)
-    bench.owner.journal.append(bad_tail, [Draft(REASONING, {"text": "x", "odd": object()})])
+    bench.owner.journal.append(bad_tail, [Draft(CONTINUED, {"odd": object()})])
     engine.open_gate("g")
     good_row, bad_row = await bench.ended(good), await bench.ended(bad)
     assert (good_row.end_state, good_row.output_text) == ("completed", "ab")
