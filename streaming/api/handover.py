@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,12 +10,9 @@ from chatsite.handover import Answer
 from streaming.protocol.dialects.base import Encoder
 from streaming.protocol.end_state import ABANDONED, CANCELLED, COMPLETED, ERRORED, TIMED_OUT, TRUNCATED
 from streaming.protocol.events import ENDED, Event
-from streaming.protocol.sse import HEARTBEAT
 from streaming.reader import Reader
 
 from .errors import error_body
-
-logger = logging.getLogger(__name__)
 
 JSON_HEADERS = ((b"content-type", b"application/json"),)
 #: Somebody wanted this end: a stream says it in band, also as its first event.
@@ -43,29 +39,15 @@ class StreamHandover:
     async def opening(self) -> Answer | AsyncIterator[bytes]:
         """Wait for the first stored event, the end, or ``early_s``; who comes back has seen that there is one."""
         if not self._refuses:
-            return self._frames(is_silent=True)
+            return self._reader.frames(is_silent=True)
         try:
             async with asyncio.timeout(self._early_s):
                 first = await self._reader.first()
         except TimeoutError:
-            return self._frames(is_silent=True)
+            return self._reader.frames(is_silent=True)
         if first and first.kind == ENDED and first.payload["end_state"] not in NO_FAILURE:
-            return failure_answer(first, self._encoder) or self._frames(is_silent=False)
-        return self._frames(is_silent=False)
-
-    async def _frames(self, is_silent: bool) -> AsyncIterator[bytes]:
-        """The reader's frames; a heartbeat at once where nothing is there yet, so that the headers leave.
-
-        A fault of ours in the middle becomes a frame: the log is whole, so the reader may come back.
-        """
-        if is_silent:
-            yield HEARTBEAT
-        try:
-            async for frame in self._reader.frames():
-                yield frame
-        except Exception:
-            logger.exception("a stream of %s failed in the middle", self._reader.response_id)
-            yield self._encoder.detached(self._reader.last_event_id)
+            return failure_answer(first, self._encoder) or self._reader.frames()
+        return self._reader.frames()
 
     def close(self) -> None:
         """Leave the tail; the policy decides what becomes of the response."""

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
@@ -68,6 +69,11 @@ class Journal:
         self._written = asyncio.Event()
         self.commits = 0
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The one of all methods. Kept: to ask which one runs costs a system call, and each output would."""
+        return asyncio.get_running_loop()
+
     async def create(self, new: NewResponse) -> Response:
         """Store a row with the next commit: a commit of its own would cost five times as much.
 
@@ -75,7 +81,7 @@ class Journal:
         """
         if self._in_flight and self._in_flight.failed:
             raise no_storage()
-        creation = Creation(new, asyncio.get_running_loop().create_future())
+        creation = Creation(new, self._loop.create_future())
         self._creations.append(creation)
         self._kick()
         return await creation.stored
@@ -115,7 +121,7 @@ class Journal:
     @property
     def lag_s(self) -> float:
         """How long the batch that is under way has been; 0 where none is."""
-        return 0.0 if self._in_flight is None else asyncio.get_running_loop().time() - self._taken_at
+        return 0.0 if self._in_flight is None else self._loop.time() - self._taken_at
 
     @property
     def pending_bytes(self) -> int:
@@ -147,11 +153,11 @@ class Journal:
             self._start_at(self._taken_at + self._gap_s)
 
     def _kick_for_notes(self) -> None:
-        self._start_at(asyncio.get_running_loop().time() + NOTE_WAIT_S)
+        self._start_at(self._loop.time() + NOTE_WAIT_S)
 
     def _start_at(self, when: float) -> None:
         """Commit then, unless that is due earlier anyway."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         if when <= loop.time():
             self._start()
         elif self._due is None or when < self._due_at:
@@ -168,7 +174,7 @@ class Journal:
         self._not_due()
         if self._in_flight or not (self._waiting or self._notes):
             return
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         if self._thread is None:
             self._thread = CommitThread(loop, self._on_written)
         self._taken_at = loop.time()
@@ -204,7 +210,7 @@ class Journal:
         self._retry_s = RETRY_S
         self._in_flight = None
         self.commits += 1
-        COMMIT.observe(asyncio.get_running_loop().time() - self._taken_at)
+        COMMIT.observe(self._loop.time() - self._taken_at)
         for creation in batch.creations:
             creation.answer()
         for entry in batch.entries:
@@ -242,7 +248,7 @@ class Journal:
             creation.answer(error)
         batch.write_again_later(self._live)
         assert self._thread
-        asyncio.get_running_loop().call_later(self._retry_s, self._thread.submit, batch)
+        self._loop.call_later(self._retry_s, self._thread.submit, batch)
         self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
         self._written.set()
 
@@ -251,7 +257,7 @@ class Journal:
         self._alarm = None
         if self._in_flight is None:
             return
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         left_s = self._taken_at + self._patience_s - loop.time()
         if left_s <= 0:
             self._lose(self._in_flight)

@@ -1,6 +1,7 @@
 """Owns the way from a log to one connection: cursor, frames, heartbeats. Never queues: the log is the queue."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from streaming.store.responses import Delivered
 from .attendance import Attendance
 from .heart import Heart
 from .rows import Rows
+
+logger = logging.getLogger(__name__)
 
 
 class Reader:
@@ -45,6 +48,7 @@ class Reader:
         self.cursor = cursor
         self.finished = False
         self._encoder = encoder
+        self._loop = asyncio.get_running_loop()
         self._tail = tail
         self._journal = journal
         self._heart = Heart(heartbeat_s, on_due=self.wake)
@@ -99,29 +103,34 @@ class Reader:
             events.extend(more)
         return events
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self, is_silent: bool = False) -> AsyncIterator[bytes]:
         """Yield frames from the cursor on: merged events, heartbeats while silent, ``detached`` when given up.
 
+        Where it ``is_silent`` so far, a heartbeat comes at once, so that the headers leave.
         What is yielded counts as handed to the socket when the next frame is asked for.
+        A fault of ours in the middle is ``detached`` too: the log is whole, so the reader may come back.
         """
-        await self._fold()
-        if not self._closed:
-            self._heart.start()
-        while not self._closed:
-            events = await self._next(self.cursor, may_beat=True)
-            if events:
-                if frames := self._encoder.encode(events):
-                    yield frames
-                self._advance(events)
-                if events[-1].kind == ENDED:
-                    self.finished = True
-                    return
-            elif self._gone:
-                yield self._encoder.detached(self.last_event_id)
-                return
-            elif self._heart.is_due:
+        try:
+            if is_silent:
                 yield HEARTBEAT
-                self._heart.sent(asyncio.get_running_loop().time())
+            await self._fold()
+            if not self._closed:
+                self._heart.start()
+            while not self._closed and not self.finished:
+                events = await self._next(self.cursor, may_beat=True)
+                if events:
+                    if frames := self._encoder.encode(events):
+                        yield frames
+                    self._advance(events)
+                elif self._gone:
+                    yield self._encoder.detached(self.last_event_id)
+                    return
+                elif self._heart.is_due:
+                    yield HEARTBEAT
+                    self._heart.sent(self._loop.time())
+        except Exception:
+            logger.exception("a stream of %s failed in the middle", self.response_id)
+            yield self._encoder.detached(self.last_event_id)
 
     @property
     def last_event_id(self) -> str:
@@ -139,10 +148,11 @@ class Reader:
         return self._rows.are_gone or self._dismissed or bool(tail and (tail.given_up or tail.storage_lost))
 
     def _advance(self, events: Sequence[Event]) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         self._heart.sent(now)
         self.cursor = events[-1].seq
         self._epoch = events[-1].epoch
+        self.finished = events[-1].kind == ENDED
         for event in events:
             self._tokens += event.token_count
         if self._tail and self._tokens:
@@ -182,7 +192,7 @@ class Reader:
         return log.first_page(events)
 
     async def _wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         if self._rows.asked:
             either: list[asyncio.Future[Any]] = [self._waiter, self._rows.asked]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -44,14 +44,15 @@ class Pump:
         self._stop_proof_s = stop_proof_s
         self._on_output = on_output
         self._on_unproven = on_unproven
+        #: Kept: to ask which loop runs costs a system call, and an output needs to know the time.
+        self._now = asyncio.get_running_loop().time
 
     async def run(self, stream: ResponseStream, lease: Lease, request: GenerateRequest, lost_tokens: int) -> None:
         """Pump, and write down what this engine made of it, however it ends. Raises EngineError and Moved.
 
         ``lost_tokens`` are those that engines made before and that are no part of ``stream``.
         """
-        now = asyncio.get_running_loop().time
-        attempt = self._account.begin(lease, request, now(), lost_tokens + stream.generated_tokens)
+        attempt = self._account.begin(lease, request, self._now(), lost_tokens + stream.generated_tokens)
         ended = "internal"
         try:
             await self._pump(stream, attempt)
@@ -63,7 +64,7 @@ class Pump:
             ended = self._fate.interrupted.end_reason if self._fate.interrupted else "released"
             raise
         finally:
-            self._account.over(ended, now(), lost_tokens + stream.generated_tokens, stream.usage)
+            self._account.over(ended, self._now(), lost_tokens + stream.generated_tokens, stream.usage)
 
     async def _pump(self, stream: ResponseStream, attempt: Attempt) -> None:
         engine, request, earlier_tokens = attempt.lease.engine, attempt.request, stream.generated_tokens
@@ -106,10 +107,10 @@ class Pump:
     async def _prove(self, stream: ResponseStream, attempt: Attempt, earlier_tokens: int) -> None:
         """Wait for the engine's proof that it has stopped, as long as that may take; later it is asked again."""
         engine, request, patience_s = attempt.lease.engine, attempt.request, self._stop_proof_s
-        left_at = asyncio.get_running_loop().time()
+        left_at = self._now()
         proven = await is_proven(engine.abort_proven(request), request.request_id, patience_s)
         attempt.abort_proven = self._figures.abort_proven = proven
-        self._figures.proven_at = asyncio.get_running_loop().time()
+        self._figures.proven_at = self._now()
         attempt.is_counted = await count_rest(stream, engine, request, patience_s, earlier_tokens)
         if not proven and engine.can_prove_aborts and self._on_unproven:
             self._on_unproven(Unproven(self._tail.response_id, engine, request, self._account, left_at))
@@ -121,7 +122,7 @@ class Pump:
         self._phases.wait_for("idle")
 
     def _take(self, stream: ResponseStream, attempt: Attempt, output: EngineOutput) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         drafts = stream.feed(output)
         if attempt.lease.has_output:
             self._phases.output(now)

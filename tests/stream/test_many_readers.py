@@ -12,6 +12,7 @@ from streaming.journal import Tail
 from streaming.protocol.dialects import OPENAI_RESPONSES, encoder_for
 from streaming.protocol.dialects.base import Head
 from streaming.protocol.events import TEXT, Event
+from streaming.protocol.sse import HEARTBEAT
 from streaming.reader import Reader
 from streaming.store import log, threads
 from tests.stream.conftest import DEADLINE_S, frames_text, text_of, until_stored
@@ -60,6 +61,19 @@ async def test_a_reader_that_leaves_in_the_instant_of_the_last_frame_changes_no_
         ends.setdefault(row.end_state, nth)
     assert set(ends) == {"completed", "abandoned"}
     assert engine.running.total() == 0
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_a_reader_that_fails_in_the_middle_is_told_where_to_go_on(bench, monkeypatch, is_silent):
+    response, tail = await bench.ask({"outputs": [{"text": "a"}]})
+    await bench.ended(response)
+    reader = bench.reader(response, tail)
+    monkeypatch.setattr(reader._encoder, "encode", lambda events: 1 / 0)
+    *before, last = [frame async for frame in reader.frames(is_silent)]
+    reader.close()
+    assert before == [HEARTBEAT] * is_silent
+    error = json.loads(last.partition(b"data: ")[2])["error"]
+    assert (error["code"], error["last_event_id"]) == ("stream_detached", f"{response.id}:1.0")
 
 
 async def test_readers_who_leave_at_any_moment_leave_every_slot_free(bench, engine):
