@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from django.db import DatabaseError
 from streaming.engine.registry import engine_for
 from streaming.models import Engine, Response
 from streaming.protocol.end_state import STOPPED, End, decide
+from streaming.protocol.events import Event
 from streaming.protocol.policy import Policy, parse_policy
 from streaming.protocol.rounds import split
 from streaming.relay import Job
@@ -78,9 +79,9 @@ async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) ->
     if row is None:
         await _end(owner, response, orphans.LOST)
         return
-    if await threads.write(orphans.adopt, response, owner.id):
+    if events := await threads.write(orphans.adopt, response, owner.id):
         await silence(owner, response)
-        await _carry_on(owner, response, row, policy, followers)
+        await _carry_on(owner, response, row, policy, followers, events)
 
 
 async def _end(owner: Owner, response: Response, how: End) -> None:
@@ -100,9 +101,14 @@ async def _engine_row(owner: Owner, response: Response) -> Engine | None:
 
 
 async def _carry_on(
-    owner: Owner, response: Response, row: Engine, policy: Policy, followers: Mapping[str, int]
+    owner: Owner,
+    response: Response,
+    row: Engine,
+    policy: Policy,
+    followers: Mapping[str, int],
+    events: Sequence[Event],
 ) -> None:
-    events = await threads.run(log.read, response.id)
+    """``events`` are the log as it was taken over: nobody else adds to it."""
     prompt_ids = unpack_prompt(response.prompt_ids)
     beginning = beginning_of(row, response.id, response.request, prompt_ids)
     job = job_of(response, policy, prompt_ids)

@@ -1,10 +1,13 @@
 """Owns taking over responses whose owner is gone: one transaction each, fenced by owner, epoch and primary key."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 from django.db import OperationalError, connection, transaction
-from django.db.models import F, Sum
+from django.db.models import F
 from django.utils import timezone
 
-from streaming.models import Response, ResponseEvent, WebProcess
+from streaming.models import Response, WebProcess
 from streaming.protocol.end_state import OWNER_LOST, End, decide
 from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
 from streaming.protocol.rounds import rounds_of
@@ -30,29 +33,30 @@ def unended_of(owner: str) -> list[Response]:
     return list(Response.objects.filter(end_state__isnull=True, owner=owner).order_by("id"))
 
 
-def adopt(response: Response, new_owner: str) -> bool:
-    """Become the owner and store the ``continued`` event; False when somebody else was faster."""
+def adopt(response: Response, new_owner: str) -> list[Event] | None:
+    """Become the owner and store the ``continued`` event; None when somebody else was faster, else the log with it."""
     with transaction.atomic():
-        if not _take(response, new_owner):
-            return False
+        if (events := _take(response, new_owner)) is None:
+            return None
         payload = {"attempt": response.epoch + 1, "reason": attempts.RELAY_LOST}
-        seq = log.last_seq(response.id) + 1
-        _append(response.id, Event(seq, response.epoch + 1, CONTINUED, payload, at_ms=age_ms(response)))
+        continued = _next(response, events, CONTINUED, payload)
+        _append(response.id, continued)
     response.owner = new_owner
     response.epoch += 1
-    return True
+    return [*events, continued]
 
 
 @transaction.atomic
 def end_orphan(response: Response, how: End) -> bool:
     """End a response that nobody carries on, counting what its log shows. Returns whether this call ended it."""
-    if not _take(response, None):
+    if (events := _take(response, None)) is None:
         return False
-    seq = log.last_seq(response.id) + 1
-    figures = counted(response)
+    figures = counted(response, events)
     usage = {name: count for name, count in figures.items() if name.endswith("_tokens")}
-    _append(response.id, Event(seq, response.epoch + 1, ENDED, how.to_payload(usage), at_ms=age_ms(response)))
-    ended = end(response.id, response.epoch + 1, seq, Ending(how, figures, bool(attempts.unproven(response.attempts))))
+    last = _next(response, events, ENDED, how.to_payload(usage))
+    _append(response.id, last)
+    is_unproven = bool(attempts.unproven(response.attempts))
+    ended = end(response.id, last.epoch, last.seq, Ending(how, figures, is_unproven))
     presence.fold([response.id])
     return ended
 
@@ -63,17 +67,27 @@ def end_owned(response_id: str, epoch: int, how: End) -> bool:
     return row is not None and end_orphan(row, how)
 
 
-def _take(response: Response, new_owner: str | None) -> bool:
-    """From here to the transaction's end nobody adds to the log: an event asks for its response too."""
+def _take(response: Response, new_owner: str | None) -> list[Event] | None:
+    """The log, to which nobody adds from here to the transaction's end, for an event asks for its response too.
+
+    None where somebody else has taken it.
+    """
     _queue(response.id)
     unended = Response.objects.filter(
         id=response.id, owner=response.owner, epoch=response.epoch, end_state__isnull=True
     )
     if (row := unended.select_for_update(of=("self",)).select_related("engine").first()) is None:
-        return False
-    rounds = rounds_of(log.read(row.id)) if row.run_tools else ()
-    response.attempts = attempts.with_lost(row, logged_tokens(row.id), rounds)
-    return bool(unended.update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts))
+        return None
+    events = log.read(row.id)
+    response.attempts = attempts.with_lost(row, tokens_of(events), rounds_of(events) if row.run_tools else ())
+    is_taken = unended.update(owner=new_owner, epoch=response.epoch + 1, attempts=response.attempts)
+    return events if is_taken else None
+
+
+def _next(response: Response, events: Sequence[Event], kind: str, payload: Mapping[str, Any]) -> Event:
+    """The one that who takes over puts behind the log."""
+    seq = events[-1].seq + 1 if events else 1
+    return Event(seq, response.epoch + 1, kind, payload, at_ms=age_ms(response))
 
 
 def _queue(response_id: str) -> None:
@@ -109,16 +123,15 @@ def age_ms(response: Response) -> int:
     return max(0, round((timezone.now() - response.created_at).total_seconds() * 1000))
 
 
-def logged_tokens(response_id: str) -> int:
-    """The tokens that the stored events carry."""
-    return ResponseEvent.objects.filter(response_id=response_id).aggregate(n=Sum("token_count"))["n"] or 0
+def tokens_of(events: Iterable[Event]) -> int:
+    """The tokens that stored events carry."""
+    return sum(event.token_count for event in events)
 
 
-def counted(response: Response) -> dict[str, object]:
+def counted(response: Response, events: Sequence[Event]) -> dict[str, object]:
     """Token counts and text as the log has them: a lower bound of what the engines made."""
-    tokens = logged_tokens(response.id)
-    texts = ResponseEvent.objects.filter(response_id=response.id, kind=TEXT).order_by("seq")
-    text = "".join(payload["text"] for payload in texts.values_list("payload", flat=True))
+    tokens = tokens_of(events)
+    text = "".join(event.payload["text"] for event in events if event.kind == TEXT)
     read_tokens = sum(prompt_tokens for prompt_tokens, _ in attempts.read_in_rounds(response.attempts))
     return {
         "prompt_tokens": max(response.prompt_tokens or 0, read_tokens),
