@@ -14,9 +14,10 @@ from streaming.models import Engine, Response
 from streaming.protocol.end_state import STOPPED, End, decide
 from streaming.protocol.events import Event
 from streaming.protocol.policy import Policy, parse_policy
-from streaming.protocol.rounds import split
+from streaming.protocol.rounds import rounds_of
 from streaming.relay import Job
 from streaming.store import history, log, orphans, threads
+from streaming.store.attempts import has_called
 from streaming.store.packing import unpack_prompt
 
 from .ask import Ask
@@ -90,12 +91,15 @@ async def _end(owner: Owner, response: Response, how: End) -> None:
 
 
 async def _engine_row(owner: Owner, response: Response) -> Engine | None:
-    """An engine that goes on where another stopped; a round of which there is nothing yet may begin at any."""
-    over, said = split(await threads.run(log.read, response.id)) if response.run_tools else ([], [])
+    """An engine that goes on where another stopped; a round of which there is nothing yet may begin at any.
+
+    The owner may store more before it loses the response: it is read again when that is ours.
+    """
+    rounds = rounds_of(await threads.run(log.read, response.id) if response.run_tools else ())
     rows = [row for row in await owner.pool.rows() if row.model == response.model]
-    if over and not said:
+    if rounds[-1].is_over or has_called(response.attempts, rounds):
         return next(iter(rows), None)
-    if response.options.get("constrained") and not over:
+    if response.options.get("constrained") and len(rounds) == 1:
         return None  # its grammar would begin anew in the middle of the answer
     return next((row for row in rows if engine_for(row).can_continue), None)
 
@@ -116,7 +120,8 @@ async def _carry_on(
         ask = await threads.run(_asked, response, job)
         prompts = RoundPrompts(replace(ask, messages=await kept_turns(ask, row)), row)
         beginning = replace(beginning, prompts=prompts)
-        job = replace(job, prompt_tokens=await beginning.read_in_round(events))
+        is_called = has_called(response.attempts, rounds_of(events))
+        job = replace(job, prompt_tokens=0 if is_called else await beginning.read_in_round(events))
     logger.info("carrying on %s from event %d", response.id, events[-1].seq)
     owner.launch(
         job,

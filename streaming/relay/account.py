@@ -66,12 +66,10 @@ class Attempt:
 
 
 class Account:
-    """The attempts of one response, with those of earlier owners, oldest first; ``rounds`` of it are over."""
+    """The attempts of one response, with those of earlier owners, oldest first."""
 
-    def __init__(self, earlier: Sequence[Mapping[str, Any]], rounds: int = 0):
+    def __init__(self, earlier: Sequence[Mapping[str, Any]]):
         self._over: list[dict[str, Any]] = [dict(attempt) for attempt in earlier]
-        for called in [one for one in self._over if one["ended"] == attempts.CALLED][rounds:]:
-            called["ended"] = attempts.RELAY_LOST  # no result says that its round is over: an engine is asked again
         self._unproven = set(attempts.unproven(self._over))
         self.current: Attempt | None = None
 

@@ -56,7 +56,7 @@ class Asking:
         on_unproven: OnUnproven | None,
     ):
         self.fate = Fate()
-        self.account = Account(job.earlier_attempts, rounds.over)
+        self.account = Account(job.earlier_attempts)
         self.tally = Tally(self.account, rounds.over, job.prompt_tokens)
         self._job = job
         self._tail = tail

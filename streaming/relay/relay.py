@@ -67,7 +67,7 @@ class Relay:
             journal=journal,
             pool=pool,
             limits=limits,
-            rounds=Rounds(tools, journal, tail, log),
+            rounds=Rounds(tools, journal, tail, log, job.earlier_attempts),
             open_stream=open_stream,
             carry_on=carry_on,
             on_output=self._taken,

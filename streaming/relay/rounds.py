@@ -12,9 +12,10 @@ from streaming.journal import Journal, Tail
 from streaming.metrics.tools import CALLS
 from streaming.protocol.events import TOOL_RESULT, Draft, Event
 from streaming.protocol.response_stream import ResponseStream
-from streaming.protocol.rounds import rounds_of
+from streaming.protocol.rounds import Round, rounds_of
 from streaming.protocol.tool_calls import CompleteCall, complete_call
 from streaming.protocol.tool_result import FAILED, INVALID_ARGUMENTS, NOT_RUN, ToolResult
+from streaming.store.attempts import called_last, has_called
 
 logger = logging.getLogger(__name__)
 
@@ -34,19 +35,30 @@ class Tools:
 
 
 class Rounds:
-    """Those of one response; ``log`` is what earlier owners stored of it. Without ``tools`` there is one."""
+    """Those of one response; ``log`` and ``attempts`` are what owners stored before. Without ``tools`` there is one."""
 
-    def __init__(self, tools: Tools | None, journal: Journal, tail: Tail, log: Sequence[Event]):
+    def __init__(
+        self,
+        tools: Tools | None,
+        journal: Journal,
+        tail: Tail,
+        log: Sequence[Event],
+        attempts: Sequence[Mapping[str, Any]],
+    ):
         self._tools = tools
         self._journal = journal
         self._tail = tail
         rounds = rounds_of(log) if tools else []
-        #: How many have ended with calls that were answered.
-        self.over = sum(one.is_over for one in rounds)
+        is_called = has_called(attempts, rounds)
+        #: How many have ended with calls that are answered, or are to be.
+        self.over = sum(one.is_over for one in rounds) + is_called
+        is_between = is_called or (bool(rounds) and rounds[-1].is_over)
         #: Whether an engine has made something of the one that runs.
-        self.is_begun = bool(log) and not (rounds and rounds[-1].is_over)
-        self._left = rounds[-1].waiting if rounds and rounds[-1].is_over else []
+        self.is_begun = bool(log) and not is_between
+        self._left = rounds[-1].waiting if is_between else []
         self._left_after = len(rounds[-1].calls) - len(self._left) if rounds else 0
+        #: The last one's tokens that no event carries, where none of its calls has a result that could have.
+        self._owed_tokens = _owed(attempts, rounds[-1]) if is_called else 0
 
     @property
     def are_spent(self) -> bool:
@@ -60,7 +72,11 @@ class Rounds:
     async def answer_left(self) -> None:
         """Run the calls of a round that the owner before left without results."""
         if self._left:
-            await self._answer(self._left, self._left_after, lambda result: Draft(TOOL_RESULT, result.payload()))
+            await self._answer(self._left, self._left_after, self._drafted)
+
+    def _drafted(self, result: ToolResult) -> Draft:
+        owed_tokens, self._owed_tokens = self._owed_tokens, 0
+        return Draft(TOOL_RESULT, result.payload(), token_count=owed_tokens)
 
     async def answer(self, stream: ResponseStream) -> None:
         """Run the calls of the round that has just ended, in order. Each result is stored as soon as it is there."""
@@ -97,3 +113,8 @@ class Rounds:
     def _count(self, name: str, result: ToolResult) -> None:
         assert self._tools
         CALLS.labels(name if name in self._tools.names else "other", result.error or "ok").inc()
+
+
+def _owed(attempts: Sequence[Mapping[str, Any]], last: Round) -> int:
+    """Of the tokens that its engine counted those that nothing stored carries: they were held back, or had no text."""
+    return max(0, int(called_last(attempts)["generated_tokens"]) - sum(event.token_count for event in last.said))

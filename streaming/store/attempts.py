@@ -70,6 +70,18 @@ def read_in_rounds(attempts: Sequence[Mapping[str, Any]]) -> list[tuple[int, int
     return read
 
 
+def has_called(attempts: Sequence[Mapping[str, Any]], rounds: Sequence[Round]) -> bool:
+    """Whether it is known that an engine has ended the last of these rounds with calls, of which none has a result."""
+    if not rounds or rounds[-1].is_over or not rounds[-1].calls:
+        return False
+    return len([one for one in attempts if one["ended"] == CALLED]) == len(rounds)
+
+
+def called_last(attempts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The newest that ended a round with calls."""
+    return next(one for one in reversed(attempts) if one["ended"] == CALLED)
+
+
 def are_exact(attempts: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the tokens of all of them are known exactly, so those of the response too."""
     return all(one["count"] == EXACT for one in attempts)
@@ -90,14 +102,13 @@ def prove_late(attempts: Iterable[dict[str, Any]], request_id: str, proven_ms: f
 def with_lost(response: Response, logged_tokens: int, rounds: Sequence[Round]) -> list[dict[str, Any]]:
     """The attempts of a row whose owner is gone: the one that ran is known by the row's engine and by the log.
 
-    None ran while calls of the last of the ``rounds`` waited for their results, and it is known what had ended it: a
-    result, or this owner. Who finds no result asks an engine again.
+    None ran while calls of the last of the ``rounds`` waited for their results, and it is known that an engine had
+    ended it.
     """
     known: list[dict[str, Any]] = list(response.attempts)
     nth = 1 + sum(epoch_of(one["request_id"]) == response.epoch for one in known)
     made = max(0, logged_tokens - generated(known))
-    has_called = bool(known) and known[-1]["ended"] == CALLED and epoch_of(known[-1]["request_id"]) == response.epoch
-    is_between = bool(rounds) and bool(rounds[-1].waiting) and (has_called or rounds[-1].is_over)
+    is_between = bool(rounds) and bool(rounds[-1].waiting) and (rounds[-1].is_over or has_called(known, rounds))
     if not made and (response.engine_id is None or is_between):
         return known
     lost = attempt(
