@@ -23,7 +23,7 @@ from streaming.store.packing import unpack_prompt
 from .ask import Ask
 from .beginning import beginning_of, job_of
 from .owner import Owner
-from .prompting import kept_turns
+from .prompting import fitted
 from .round_prompts import RoundPrompts
 from .silencing import silence
 
@@ -118,7 +118,8 @@ async def _carry_on(
     job = job_of(response, policy, prompt_ids)
     if job.run_tools:
         ask = await threads.run(_asked, response, job)
-        prompts = RoundPrompts(replace(ask, messages=await kept_turns(ask, row)), row)
+        turns, _ = await fitted(ask, row)
+        prompts = RoundPrompts(replace(ask, messages=turns), row)
         beginning = replace(beginning, prompts=prompts)
         is_called = has_called(response.attempts, rounds_of(events))
         job = replace(job, prompt_tokens=0 if is_called else await beginning.read_in_round(events))

@@ -76,20 +76,16 @@ async def tokenized(ask: Ask, row: models.Engine) -> list[int]:
     return (await _tokenized(ask, row, None))[1]
 
 
-async def fitting_ids(ask: Ask, row: models.Engine) -> list[int] | None:
-    """The prompt ids, where they leave room for an answer. Raises Refused when the messages make no prompt."""
+async def fitted(ask: Ask, row: models.Engine) -> tuple[Sequence[Mapping[str, Any]], list[int] | None]:
+    """The turns that stay in the prompt, and their ids where these leave room for an answer.
+
+    Raises Refused when the messages make no prompt.
+    """
     try:
-        token_ids = (await _tokenized(ask, row, row.context_tokens - 1))[1]
+        turns, token_ids = await _tokenized(ask, row, row.context_tokens - 1)
     except HopelesslyLong:
-        return None
-    return token_ids if len(token_ids) < row.context_tokens else None
-
-
-async def kept_turns(ask: Ask, row: models.Engine) -> Sequence[Mapping[str, Any]]:
-    """The turns that stay in the prompt. Raises Refused when they make none."""
-    with suppress(HopelesslyLong):
-        return (await _tokenized(ask, row, row.context_tokens - 1))[0]
-    return ask.messages
+        return ask.messages, None
+    return turns, token_ids if len(token_ids) < row.context_tokens else None
 
 
 async def _tokenized(

@@ -10,7 +10,7 @@ from streaming.protocol.rounds import Round
 from streaming.protocol.stream_options import StreamOptions
 
 from .ask import Ask
-from .prompting import fitting_ids
+from .prompting import fitted
 from .stream_options import stream_options
 
 
@@ -27,7 +27,8 @@ class RoundPrompts:
 
     async def ids_of(self, messages: Sequence[Mapping[str, Any]]) -> list[int] | None:
         """The prompt; None where the context has no room behind it. No turn is dropped: it begins as the first."""
-        return await fitting_ids(replace(self.ask, messages=messages, conversation_id=None), self.row)
+        _, token_ids = await fitted(replace(self.ask, messages=messages, conversation_id=None), self.row)
+        return token_ids
 
     def options(self, response_id: str, prompt_ids: Sequence[int], first: StreamOptions) -> StreamOptions:
         """The stream's in a later round: what the first one was held to has been met, the rest stays."""

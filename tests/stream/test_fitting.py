@@ -75,6 +75,18 @@ async def test_the_prompt_of_an_answer_that_is_written_on_ends_with_what_there_i
     assert tokenizer.decode(written) == "Because <|im_end|> the"
 
 
+async def test_a_prompt_that_leaves_no_token_for_an_answer_does_not_fit(row):
+    whole = dataclasses.replace(
+        ask(("user", "one " * 50), ("assistant", "two"), ("user", "three")), conversation_id=None
+    )
+    token_ids = await prompting.tokenized(whole, row)
+    row.context_tokens = len(token_ids) + 1
+    assert await prompting.fitted(whole, row) == (whole.messages, token_ids)
+    for context_tokens in (len(token_ids), len(token_ids) // 9):
+        row.context_tokens = context_tokens
+        assert await prompting.fitted(whole, row) == (whole.messages, None)
+
+
 async def test_an_engine_that_takes_turns_cannot_write_on_from_a_text():
     hosted = Engine(name="h", kind="openai", model="m", url="http://127.0.0.1:9/v1")
     cut = dataclasses.replace(ask(("user", "Why?"), ("assistant", "Be")), continues=True)
