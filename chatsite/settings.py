@@ -1,14 +1,11 @@
 """Owns every setting: read from the environment, with a default and the unit in the name."""
 
-import os
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from chatsite import openid, valkey
+from chatsite import database, logs, openid, valkey
 from chatsite.environment import (
     env,
     env_count,
@@ -27,7 +24,6 @@ DAYS_MAX = 36_500
 
 DATA_DIR = Path(env("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 DEBUG = env_flag("DEBUG", False)
-
 
 SECRET_KEY = secret_key(env("SECRET_KEY"), DATA_DIR)
 SECRET_KEY_FALLBACKS = env_list("SECRET_KEY_FALLBACKS", "")
@@ -80,44 +76,9 @@ TEMPLATES = [
     },
 ]
 
-# Connections are kept open: queries run on a few shared threads (SHARED_THREADS and those of
-# streaming.store.threads), never on one of a request's own, so connections do not grow with requests.
-DATABASE = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
-if DATABASE_URL := env("DATABASE_URL"):
-    parsed = dict(dj_database_url.parse(DATABASE_URL))
-    if parsed["ENGINE"] != "django.db.backends.postgresql":
-        raise ImproperlyConfigured("DATABASE_URL must be a postgresql:// URL; without it there is a SQLite file")
-    # An owner that was paused inside a transaction must not keep its rows locked.
-    parsed["OPTIONS"] = {
-        "options": "-c idle_in_transaction_session_timeout=5s -c lock_timeout=5s -c statement_timeout=30s"
-        # What is not an event cannot be written again from memory, whatever the server's default is.
-        " -c synchronous_commit=on",
-        # A host that is gone without a word: seconds, not the quarter of an hour that the kernel would try.
-        "connect_timeout": "5",
-        "tcp_user_timeout": "10000",
-        **parsed.get("OPTIONS", {}),  # type: ignore[dict-item]
-    }
-    if DATABASE_PASSWORD := env("DATABASE_PASSWORD"):
-        parsed["PASSWORD"] = DATABASE_PASSWORD
-    DATABASES = {"default": {**parsed, **DATABASE}}
-else:
-    DATABASES = {
-        "default": {
-            **DATABASE,
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": DATA_DIR / "db.sqlite3",
-            "OPTIONS": {
-                "transaction_mode": "IMMEDIATE",
-                "timeout": env_float("DATABASE_TIMEOUT_S", 10),
-                # A checkpoint waits for the disk, and a commit for it: four times as rarely as SQLite would.
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000;"
-                # What is deleted is overwritten, not only unlisted.
-                " PRAGMA secure_delete=ON;",
-            },
-            # A file also in tests: threads with a connection each, as in production.
-            "TEST": {"NAME": Path(tempfile.gettempdir()) / f"chatsite-test-{os.getpid()}.sqlite3"},
-        }
-    }
+DATABASES = database.databases(
+    env("DATABASE_URL"), env("DATABASE_PASSWORD"), DATA_DIR, timeout_s=env_float("DATABASE_TIMEOUT_S", 10)
+)
 
 # Valkey carries doorbells, the Celery broker and the cache. Without it one process still serves.
 VALKEY_URL = with_password(env("VALKEY_URL"), env("VALKEY_PASSWORD"))
@@ -317,35 +278,4 @@ SHARED_THREADS = int(env_float("SHARED_THREADS", 6))
 LOG_FORMAT = env("LOG_FORMAT", "line")
 if LOG_FORMAT not in {"line", "json"}:
     raise ImproperlyConfigured(f"LOG_FORMAT must be line or json, not {LOG_FORMAT!r}")
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
-        "json": {"()": "chatsite.json_log.JsonFormatter"},
-    },
-    # 503, and Anthropic's 529, is how the site says "later": no error of ours, and under load one a request.
-    "filters": {
-        "not_later": {
-            "()": "django.utils.log.CallbackFilter",
-            "callback": lambda record: getattr(record, "status_code", None) not in (503, 529),
-        }
-    },
-    # What is below INFO may quote an engine.
-    "handlers": {
-        "stderr": {
-            "class": "logging.StreamHandler",
-            "formatter": LOG_FORMAT,
-            "level": "INFO" if LOG_FORMAT == "json" else "NOTSET",
-        }
-    },
-    "root": {"handlers": ["stderr"], "level": env("LOG_LEVEL", "INFO")},
-    "loggers": {
-        "django.request": {"level": "ERROR", "filters": ["not_later"]},
-        # Whoever knocks with a wrong name is answered 400: no error of ours either.
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
-        "httpx": {"level": "WARNING"},
-        "axes": {"level": "WARNING"},
-        "streaming.ended": {"level": "INFO" if LOG_FORMAT == "json" else "WARNING"},
-    },
-}
+LOGGING = logs.logging(LOG_FORMAT, env("LOG_LEVEL", "INFO"))
