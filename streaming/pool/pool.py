@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from streaming import models
-from streaming.engine.base import Engine, EngineError
+from streaming.engine.base import EngineError
 from streaming.engine.registry import close_unused
 from streaming.store import engines, threads
 
 from .choice import Choice
+from .lease import Lease
 from .seat import Seat
 from .waiting import FairQueue, ServiceRate, Wish
 
@@ -40,29 +41,6 @@ class Queue:
 
     waiting: FairQueue = field(default_factory=FairQueue)
     rate: ServiceRate = field(default_factory=ServiceRate)
-
-
-@dataclass(slots=True)
-class Lease:
-    """The right to ask one engine, once. Tell it of every output: by that an engine's health is known."""
-
-    seat: Seat
-    has_output: bool = False
-
-    @property
-    def row(self) -> models.Engine:
-        return self.seat.row
-
-    @property
-    def engine(self) -> Engine:
-        return self.seat.engine
-
-    def progress(self, now: float) -> None:
-        """The engine gave something."""
-        self.seat.progress_at = self.seat.output_at = now
-        if not self.has_output:
-            self.has_output = True
-            self.seat.health.succeeded()
 
 
 class Pool:
