@@ -36,8 +36,3 @@ class ProcessLock:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = None
-
-    @property
-    def is_held(self) -> bool:
-        """Whether this process holds it: then no other process serves, and every other owner is dead."""
-        return self._fd is not None

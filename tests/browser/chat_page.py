@@ -1,7 +1,6 @@
 """Owns how tests use the chat page: where its parts are, and the steps a person takes. Judges nothing."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
@@ -112,7 +111,3 @@ class ChatPage:
 
     def item(self, title: str) -> Locator:
         return self.items.filter(has_text=title)
-
-
-#: Opens the chat in a browser of its own; keyword arguments are those of a Playwright context.
-OpenChat = Callable[..., ChatPage]

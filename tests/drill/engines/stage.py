@@ -28,7 +28,6 @@ ENV = {
 }  # fmt: skip
 ANSWER_S = 60.0
 SILENCE_S = 20.0
-LLAMA_CONTEXT = 2048
 
 
 @dataclass(slots=True)
