@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -77,11 +78,19 @@ class PeopleAdmin(Audited, UserAdmin):  # type: ignore[type-arg]
                 erasure.empty(user)
         return super().delete_view(request, object_id, extra_context)
 
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        """In the view's transaction."""
+        erasure.hold(obj)
+        super().delete_model(request, obj)
+
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """The action: Django has asked whether it may."""
         for user in queryset:
             erasure.empty(user)
-        super().delete_queryset(request, queryset)
+        with transaction.atomic():
+            for user in queryset.order_by("pk"):
+                erasure.hold(user)
+            super().delete_queryset(request, queryset)
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:

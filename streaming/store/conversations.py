@@ -7,13 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from streaming.models import Conversation, Message, Response, ResponseEvent
 from streaming.protocol.events import ENDED, TEXT, Event
 
-from . import json_answers, log, steps
+from . import erasure, json_answers, log, steps
 
 ID_FORMAT = re.compile(r"conv_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 CURSOR_FORMAT = re.compile(rf"([0-9]{{1,16}})\.({ID_FORMAT.pattern})", re.ASCII)
@@ -82,9 +81,8 @@ def change(user: User, conversation_id: str, changes: dict[str, Any]) -> Convers
 
 def delete(user: User, conversation_id: str) -> None:
     """Remove the conversation and its messages, and erase its responses."""
-    conversation = get(user, conversation_id)
-    with transaction.atomic():
-        conversation.delete()
+    get(user, conversation_id)
+    erasure.delete_conversations(Conversation.objects.filter(user=user, id=conversation_id))
 
 
 def turns(conversation: Conversation) -> list[Turn]:

@@ -114,6 +114,7 @@ def delete_conversations(conversations: QuerySet[Conversation]) -> int:
 
 def _delete(conversations: QuerySet[Conversation], conversation_id: str) -> bool:
     with transaction.atomic():
+        # Before Django looks what is in it: a question that came after that would forbid the deletion.
         _hold(Conversation.objects.filter(id=conversation_id))
         removed, _ = conversations.filter(id=conversation_id).delete()
     return removed > 0
@@ -153,10 +154,18 @@ def empty(user: User) -> None:
         pass
 
 
+def hold(user: User) -> None:
+    """In the transaction that deletes a user, before Django looks what is theirs: later nothing more can come.
+
+    Else a question that comes in between forbids the deletion, when all of it is done.
+    """
+    for rows in _locked_before(user):
+        _hold(rows)
+
+
 @receiver(pre_delete, sender=User)
 def _erase_with_its_user(instance: User, **_: Any) -> None:
-    for rows in _locked_before(instance):
-        _hold(rows)
+    hold(instance)
     _erase_held(Response.objects.filter(user=instance))
 
 

@@ -4,11 +4,13 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.db import connection, models
+from django.contrib.auth.models import User
+from django.db import connection, models, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -21,6 +23,7 @@ from streaming.store import conversations, erasure, log, orphans, responses, thr
 from streaming.store.packing import pack_prompt
 from streaming.store.responses import Ending
 from streaming.tasks.retention import erase_unstored, expire
+from tests import databases
 from tests.stream.conftest import DEADLINE_S, until_stored
 
 MARKER = "Xylophone-Quaternion-7391"
@@ -234,3 +237,35 @@ def test_a_user_is_emptied_a_few_rows_at_a_time_and_holds_nobody_up(user, monkey
     assert not user.is_active
     user.delete()
     assert set(Response.objects.values_list("user", flat=True)) == {None}
+
+
+def _put_in_before_the_lock(monkeypatch, model, put):
+    """What somebody else commits in the last moment; on SQLite nobody else can."""
+    hold, done = erasure._hold, []
+
+    def late(rows):
+        if rows.model is model and not done and databases.ON_POSTGRES:
+            done.append(rows)
+            elsewhere = threading.Thread(target=lambda: (put(), connection.close()))
+            elsewhere.start()
+            elsewhere.join()
+        hold(rows)
+
+    monkeypatch.setattr(erasure, "_hold", late)
+
+
+def test_a_question_of_the_last_moment_goes_with_its_conversation(user, monkeypatch):
+    chat = Conversation.objects.create(user=user)
+    _put_in_before_the_lock(
+        monkeypatch, Conversation, lambda: Message.objects.create(conversation=chat, role="user", text="late")
+    )
+    conversations.delete(user, chat.id)
+    assert (Conversation.objects.count(), Message.objects.count()) == (0, 0)
+
+
+def test_a_conversation_of_the_last_moment_goes_with_its_user(user, monkeypatch):
+    _put_in_before_the_lock(monkeypatch, User, lambda: Conversation.objects.create(user=user))
+    with transaction.atomic():
+        erasure.hold(user)
+        user.delete()
+    assert (User.objects.count(), Conversation.objects.count()) == (0, 0)
