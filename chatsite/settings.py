@@ -76,8 +76,15 @@ TEMPLATES = [
     },
 ]
 
+DATABASE_LIMITS = database.LIMITS
+# PgBouncer passes them on to nobody: there the role has them, from ``migrate`` on.
+DATABASE_POOLER = env_flag("DATABASE_POOLER", False)
 DATABASES = database.databases(
-    env("DATABASE_URL"), env("DATABASE_PASSWORD"), DATA_DIR, timeout_s=env_float("DATABASE_TIMEOUT_S", 10)
+    env("DATABASE_URL"),
+    env("DATABASE_PASSWORD"),
+    DATA_DIR,
+    timeout_s=env_float("DATABASE_TIMEOUT_S", 10),
+    pooled=DATABASE_POOLER,
 )
 
 # Valkey carries doorbells, the Celery broker and the cache. Without it one process still serves.

@@ -11,7 +11,7 @@ from streaming.engine.registry import bundle_for, close_engines
 from streaming.engine.tokenizer import TokenizerError
 from streaming.metrics import finished, registry
 from streaming.protocol.liveness import Judge
-from streaming.store import threads
+from streaming.store import limits, threads
 
 from .adoption import adopt_all
 from .company import Company
@@ -59,6 +59,8 @@ async def start_process(others_are_dead: bool) -> None:
     """
     owner = current()
     await owner.start()
+    if names := await threads.run(limits.missing):
+        logger.error("%s", limits.complaint(names))
     for row in await owner.pool.rows():
         try:
             await threads.run(bundle_for, row)
