@@ -1,5 +1,5 @@
 // Laws of the message tree, the list and the drafts.
-import { beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import { asMarkdown } from '../../src/lib/export';
 import { dropDraft, keepDraft, readDraft, wipeDrafts } from '../../src/lib/state/drafts';
@@ -13,6 +13,8 @@ import { FakeEnv, framesAfter, ID, endedResponse, refusal, settle, sse } from '.
 
 const message = (id: string, parent: string | null, role: string, response: Partial<StoredResponse> | null = null) =>
   ({ id, parent, role, text: `text of ${id}`, created_at: '', response }) as StoredMessage;
+
+afterEach(() => vi.unstubAllGlobals());
 
 const ENDED = { id: 'resp_1', state: 'ended', end_state: 'completed', end_reason: 'stop' };
 
@@ -170,6 +172,23 @@ it('wipes all drafts at sign-out, and nothing else', () => {
   localStorage.setItem('theme', 'dark');
   wipeDrafts();
   expect([readDraft(null), readDraft('c1'), localStorage.getItem('theme')]).toEqual(['', '', 'dark']);
+});
+
+it('sends under a key of its own each time, also where the browser lends no randomUUID, as over plain HTTP', async () => {
+  vi.stubGlobal('crypto', { getRandomValues: crypto.getRandomValues.bind(crypto) });
+  const reply = () => sse(framesAfter(0, endedResponse()));
+  const env = new FakeEnv(reply, reply);
+  const stored = async () => ({ id: 'c', title: '', model: null, system_prompt: '', messages: [] });
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  await conversation.load();
+  for (const text of ['one', 'two']) {
+    await conversation.send(text);
+    await settle();
+  }
+  const keys = env.sent.map(({ headers }) => headers.get('Idempotency-Key'));
+  expect(new Set(keys).size).toBe(2);
+  for (const key of keys) expect(key).toMatch(/^\d+-\d+-\d+-\d+$/);
 });
 
 it('keeps a message that was refused, and why, whatever is told of its conversation meanwhile', async () => {

@@ -174,7 +174,8 @@ export class Conversation {
       kind: 'post' as const,
       url: `/api/conversations/${this.id}/messages`,
       body: { ...body, ...options, model: this.model },
-      key: crypto.randomUUID(),
+      // Not randomUUID: over plain HTTP from another machine there is none.
+      key: crypto.getRandomValues(new Uint32Array(4)).join('-'),
     };
     run.start(target, {
       ...this.#hooks(),
