@@ -166,3 +166,13 @@ def test_a_skeleton_stands_for_history_that_loads_and_nothing_is_sent_before_it_
     expect(chat.answers).to_have_count(1)
     chat.composer.press("Enter")
     expect(chat.answers).to_have_count(2)
+
+
+def test_a_browser_that_is_too_old_says_so_instead_of_nothing(chat):
+    told = chat.page.get_by_text("This browser is too old for this page")
+    expect(told).to_be_hidden()
+    chat.watch.allow("Failed to load resource: net::ERR_FAILED")
+    chat.page.add_init_script("CSS.supports = () => false")
+    chat.page.route("**/assets/page-*.js", lambda route: route.abort())  # what it cannot parse does not run either
+    chat.page.reload()
+    expect(told).to_be_visible()
