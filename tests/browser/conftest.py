@@ -1,4 +1,4 @@
-"""Owns the browser of these tests: a headless Chromium, people who are signed in, and the watch on each of them."""
+"""Owns the browser of these tests: a headless Chromium or Firefox, people who are signed in, the watch on each."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser import stock_firefox
 from tests.browser.chat_page import ChatPage
 from tests.browser.probe import SCRIPT, Watch
 from tests.child import ROOT
@@ -33,11 +34,26 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args):
-    if not os.access(CHROMIUM, os.X_OK):
-        pytest.skip(f"no Chromium at {CHROMIUM}; install it or name it in CHROMIUM")
+def built_page():
+    """What every browser needs."""
     if not (ROOT / "frontend" / "dist" / "manifest.json").is_file():
         pytest.skip("the page is not built; run `make test`")
+
+
+@pytest.fixture(scope="session")
+def firefox_options(built_page, tmp_path_factory):
+    """What starts a Firefox as Debian has it."""
+    if stock_firefox.executable() is None:
+        pytest.skip("no Firefox; install firefox-esr or name one in FIREFOX")
+    return stock_firefox.launch_options(tmp_path_factory.mktemp("firefox"))
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args, browser_name, built_page, request):
+    if browser_name == "firefox":
+        return {**browser_type_launch_args, **request.getfixturevalue("firefox_options")}
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip(f"no Chromium at {CHROMIUM}; install it or name it in CHROMIUM")
     return {**browser_type_launch_args, "executable_path": CHROMIUM, "args": FLAGS}
 
 
