@@ -20,9 +20,8 @@ def terminal_name(ended: Mapping[str, Any]) -> str:
 def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | None) -> dict[str, Any]:
     """The response as it stands; ``ended`` is None while it runs."""
     status = _status(ended) if ended else "in_progress"
-    finish_reason = ended["finish_reason"] if ended else None
-    incomplete_reason = _INCOMPLETE_REASONS.get(finish_reason or "")
-    item_status = {"in_progress": "in_progress", "completed": "completed"}.get(status, "incomplete")
+    end = ended or {}
+    incomplete_reason = _INCOMPLETE_REASONS.get(end.get("finish_reason") or "")
     return {
         "id": head.response_id,
         "object": "response",
@@ -33,17 +32,14 @@ def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | 
         "incomplete_details": {"reason": incomplete_reason} if incomplete_reason else None,
         "instructions": None,
         "metadata": {},
-        "output": output.to_objects(item_status),
+        "output": output.to_objects(status if status in ("in_progress", "completed") else "incomplete"),
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
         "temperature": None,
         "top_p": None,
         "usage": usage_object(ended["usage"], output.reasoning_tokens) if ended else None,
-        "end_state": ended["end_state"] if ended else None,
-        "end_reason": ended["end_reason"] if ended else None,
-        "stop": ended.get("stop") if ended else None,
-        "output_error": ended.get("output_error") if ended else None,
+        **{name: end.get(name) for name in ("end_state", "end_reason", "stop", "output_error")},
         **_chat_ids(head),
         **head.asked,
     }

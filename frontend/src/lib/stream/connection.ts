@@ -164,7 +164,6 @@ export class Connection {
     this.sink.onStatus({ kind: 'live' });
     this.#absence.stay();
     this.#absence.beginSoon();
-    let atOnce = false;
     this.#reader = readEvents(body, this.env.clock, SILENCE_MS, (message) => {
       const frame = readFrame(message.data);
       if (frame.kind === 'detached') return true;
@@ -176,7 +175,7 @@ export class Connection {
     await this.#reader.finished;
     this.#reader = null;
     if (this.#ended) return { kind: 'over' };
-    atOnce = this.#restart;
+    const atOnce = this.#restart;
     this.#restart = false;
     return { kind: 'lost', atOnce, atLeast_ms: 0 };
   }
