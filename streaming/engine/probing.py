@@ -1,19 +1,17 @@
 """Owns finding out what an endpoint can do, from a few small generations and questions. Stores nothing."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from streaming.engine.base import Engine, EngineError, GenerateRequest, Sampling
 from streaming.engine.metrics_text import totals
 from streaming.engine.registry import MAKE, EngineRow, bundle_for
+from streaming.engine.trial import Trial
 from streaming.engine.upstream import Upstream
-from streaming.protocol.engine_output import EngineOutput, EngineUsage
 
-TRIAL_TIMEOUT_S = 60.0
 PROOF_TIMEOUT_S = 5.0
 POLL_S = 0.05
 QUESTION = ({"role": "user", "content": "Count from one to twenty, in words."},)
@@ -38,57 +36,6 @@ OPENAI_VARIANTS: tuple[Mapping[str, Any], ...] = (
     {"stream_options": False, "max_tokens_field": "max_completion_tokens"},
 )
 RUNNING_METRICS = ("vllm:num_requests_running", "llamacpp:requests_processing")
-
-
-@dataclass(slots=True)
-class Trial:
-    """One generation: what came, when the first of it came, and how it failed, if it did."""
-
-    request: GenerateRequest
-    leave_after: int | None = None
-    timeout_s: float = TRIAL_TIMEOUT_S
-    outputs: list[EngineOutput] = field(default_factory=list)
-    first_token_ms: float | None = None
-    error: EngineError | None = None
-    usage: EngineUsage | None = None
-    duration_ms: float | None = None
-    #: Whether the engine said at the end of its work how many tokens it had made.
-    is_counted: bool = False
-
-    async def run(self, engine: Engine) -> None:
-        """Generate; with ``leave_after`` only so many outputs."""
-        started_at = time.monotonic()
-        try:
-            async with asyncio.timeout(self.timeout_s), aclosing(engine.generate(self.request)) as outputs:
-                async for output in outputs:
-                    if not self.outputs:
-                        self.first_token_ms = round((time.monotonic() - started_at) * 1000, 1)
-                    self.outputs.append(output)
-                    self.usage = output.usage or self.usage
-                    if self.leave_after is not None and len(self.outputs) >= self.leave_after:
-                        break
-            await self._count(engine)
-        except EngineError as error:
-            self.error = error
-        except TimeoutError:
-            self.error = EngineError("upstream_lost", f"no end within {self.timeout_s:g} s")
-        self.duration_ms = round((time.monotonic() - started_at) * 1000, 1)
-
-    async def _count(self, engine: Engine) -> None:
-        at_abort = await engine.usage_at_abort(self.request)
-        has_ended = at_abort is not None or (bool(self.outputs) and self.outputs[-1].finish_reason is not None)
-        self.usage = at_abort or self.usage
-        self.is_counted = has_ended and self.usage is not None and self.usage.completion_tokens is not None
-
-    @property
-    def refused(self) -> bool:
-        """Whether the endpoint did not understand what it was sent."""
-        return self.error is not None and self.error.status in (400, 404, 422)
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens came."""
-        return sum(output.token_count or len(output.token_ids) for output in self.outputs)
 
 
 #: Runs a trial, and keeps a record of it.

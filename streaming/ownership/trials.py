@@ -8,10 +8,11 @@ from django.utils import timezone
 
 from streaming.engine.base import Engine as Wire
 from streaming.engine.base import GenerateRequest, Sampling
-from streaming.engine.probing import QUESTION, Trial
+from streaming.engine.probing import QUESTION
 from streaming.engine.prompt import PromptError, render_prompt
 from streaming.engine.registry import MAKE, bundle_for
 from streaming.engine.tokenizer import TokenizerError
+from streaming.engine.trial import Trial
 from streaming.models import Engine, Response
 from streaming.models.ids import response_id
 from streaming.protocol.dialects import OPENAI_CHAT

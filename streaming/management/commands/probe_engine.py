@@ -8,10 +8,11 @@ from django.utils import timezone
 
 from streaming.engine.base import Engine as Wire
 from streaming.engine.base import EngineError
-from streaming.engine.probing import QUESTION, Probe, Trial
+from streaming.engine.probing import QUESTION, Probe
 from streaming.engine.prompt import PromptError, render_prompt
 from streaming.engine.registry import bundle_for
 from streaming.engine.tokenizer import TokenizerError
+from streaming.engine.trial import Trial
 from streaming.models import Engine
 from streaming.models.ids import response_id
 from streaming.ownership.trials import recorded
