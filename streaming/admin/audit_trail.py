@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib import admin
 from django.contrib.auth.models import AbstractUser
 from django.contrib.auth.signals import user_logged_in
 from django.db.models import Model
@@ -10,8 +9,10 @@ from django.http import HttpRequest
 
 from streaming.audit import note
 
+from .change_list import Listed
 
-class Audited(admin.ModelAdmin):  # type: ignore[type-arg]
+
+class Audited(Listed):
     """Every adding, changing and deleting by its form or action is noted with the names of the changed fields."""
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:

@@ -3,15 +3,16 @@
 from typing import Any
 
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
 from django.db import connection
 from django.db.models import Model, Q
 from django.http import HttpRequest
 
+from .change_list import LenientChangeList
+
 BEFORE = "before"
 
 
-class KeysetChangeList(ChangeList):
+class KeysetChangeList(LenientChangeList):
     """Newest first by ``created_at``, or by the page's ``keyset_field``.
 
     ``older`` is the last row's id where there are more, ``total`` about how many there are in all.
@@ -29,7 +30,7 @@ class KeysetChangeList(ChangeList):
         self.before = (filters.pop(BEFORE, None) or [""])[-1]
         return filters
 
-    def get_results(self, request: HttpRequest) -> None:
+    def read(self, request: HttpRequest) -> None:
         rows = self.queryset
         if self.before:
             rows = rows.filter(self._older_than(self.before))

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+
+from .change_list import Listed
 
 #: What Django's own filters put behind a field's name.
 FILTER_LOOKUPS = frozenset({"", "exact", "gte", "lt", "isempty", "isnull", "id__exact"})
 
 
-class OfferedLookups(admin.ModelAdmin):  # type: ignore[type-arg]
+class OfferedLookups(Listed):
     """A list is filtered only by what its filters offer.
 
     Django lets an address filter by any field of the table: ``?output_text__startswith=`` would tell, letter by

@@ -18,6 +18,8 @@ from streaming.store.histograms import percentile
 
 DAY = timedelta(days=1)
 DAYS_MAX = 366
+#: Before there was nothing to count; days before the calendar's first are none.
+EARLIEST = date(2000, 1, 1)
 #: What figures can be grouped by, and the rollups' column of it.
 GROUPS = {
     "end_state": "end_state", "model": "model", "purpose": "purpose", "engine": "engine_id", "user": "user_id",
@@ -77,7 +79,7 @@ def span_of(query: Mapping[str, str]) -> Span:
     first, last = (_date(query.get(name, "")) for name in ("since", "until"))
     days = query.get("days", "")
     if first is None:
-        back = int(days) if days.isdecimal() and 0 < int(days[:4]) <= DAYS_MAX else 30
+        back = int(days) if days.isdecimal() and len(days) < 5 and 0 < int(days) <= DAYS_MAX else 30
         first = now - (back - 1) * DAY
     last = min(last or now, now)
     first = max(min(first, last), last - (DAYS_MAX - 1) * DAY)
@@ -86,7 +88,7 @@ def span_of(query: Mapping[str, str]) -> Span:
 
 def _date(value: str) -> date | None:
     try:
-        return datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC).date()
+        return max(EARLIEST, datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC).date())
     except ValueError:
         return None
 

@@ -1,4 +1,7 @@
-"""A row of the admin is one row however its address is written, and no address shows text without a note of it."""
+"""A row of the admin is one row however its address is written, and no address shows text without a note of it.
+
+Nor does one that asks for what there cannot be end in a fault.
+"""
 
 import re
 from datetime import timedelta
@@ -7,6 +10,7 @@ from html import unescape
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
+from django.db.models import DateTimeField
 from django.urls import reverse
 from django.utils import timezone
 
@@ -130,3 +134,27 @@ def test_what_cannot_be_noted_is_not_shown(staff, conversation1, settings, monke
     answer = staff.get(f"/admin/streaming/response/{conversation1.ended.id}/change/?text=1")
     assert answer.status_code == 500
     assert "Because of" not in answer.content.decode()
+
+
+#: There are such moments where they were written, but not in UTC; there are no such years.
+NO_MOMENTS = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
+NO_YEARS = ("0", "10000", "9" * 20, "-1")
+
+
+@pytest.mark.parametrize("label", TABLES)
+def test_a_moment_that_no_calendar_has_is_an_address_that_cannot_be_read(staff, label):
+    model = next(model for model in admin.site._registry if model._meta.label_lower == label)
+    link = reverse(f"admin:{label.replace('.', '_')}_changelist")
+    times = [field.name for field in model._meta.concrete_fields if isinstance(field, DateTimeField)]
+    asked = [(f"{name}__gte", value) for name in times for value in NO_MOMENTS]
+    asked += [(f"{name}__year", value) for name in times for value in NO_YEARS]
+    for name, value in [*asked, *((name, value) for name in ("since", "until") for value in NO_MOMENTS)]:
+        answer = staff.get(link, {name: value})
+        assert answer.status_code in (200, 302, 400), (name, value)
+        assert answer.status_code != 302 or answer["Location"].endswith("?e=1")
+
+
+def test_usage_of_days_that_no_calendar_has_is_that_of_none(staff):
+    for asked in ({"until": "0001-01-01"}, {"since": "0001-01-01", "until": "9999-12-31"}, {"days": "0001" + "0" * 20}):
+        for page in (reverse("admin:chat_usage"), reverse("admin:chat_usage_export", args=["json"])):
+            assert staff.get(page, asked).status_code == 200
