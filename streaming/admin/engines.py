@@ -17,7 +17,7 @@ from streaming.models import Engine
 from streaming.ownership.trials import test_now
 from streaming.store import engines as store
 
-from .audit_trail import Audited
+from .deletion import DeletedInSteps
 from .engine_form import EngineForm
 
 #: Each takes a second or, where nobody answers, a quarter of a minute.
@@ -25,7 +25,7 @@ TESTED_AT_ONCE = 5
 
 
 @admin.register(Engine)
-class EngineAdmin(Audited):
+class EngineAdmin(DeletedInSteps):
     """Where models are served. Secrets stand in the environment, not here."""
 
     form = EngineForm
@@ -37,6 +37,9 @@ class EngineAdmin(Audited):
     readonly_fields = ["service", "drain_started_at", "capabilities", "probed_at"]
     fields = [*EngineForm.Meta.fields, *readonly_fields]
     actions = ["drain", "give_back", "test"]
+
+    def before_deletion(self, obj: Engine) -> None:
+        store.take_off(obj)
 
     @admin.display(description="service")
     def service(self, engine: Engine) -> str:

@@ -4,10 +4,8 @@ superuser sees."""
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
@@ -17,6 +15,7 @@ from django.utils.safestring import SafeString
 from streaming.store import erasure
 
 from .audit_trail import Audited
+from .deletion import DeletedInSteps
 from .roles import ROLES
 from .used import used_lately
 
@@ -25,7 +24,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(User)
-class PeopleAdmin(Audited, UserAdmin):  # type: ignore[type-arg]
+class PeopleAdmin(DeletedInSteps, UserAdmin):  # type: ignore[type-arg]
     """Who may come in, as what, and what they used."""
 
     list_display = ["username", "email", "roles", "is_active", "is_staff", "is_superuser", "last_login", "date_joined"]
@@ -70,27 +69,11 @@ class PeopleAdmin(Audited, UserAdmin):  # type: ignore[type-arg]
         """Only by its filters: an address could tell letter by letter what a hash is."""
         return lookup.split("__", maxsplit=1)[0] in self.list_filter and super().lookup_allowed(lookup, value, request)
 
-    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
-        """Django's is one transaction: what takes long comes before it, once it is sure that nothing forbids it."""
-        if request.method == "POST" and (user := self.get_object(request, unquote(object_id))) is not None:
-            *_, missing, protected = self.get_deleted_objects([user], request)
-            if self.has_delete_permission(request, user) and not (missing or protected):
-                erasure.empty(user)
-        return super().delete_view(request, object_id, extra_context)
+    def before_deletion(self, obj: User) -> None:
+        erasure.empty(obj)
 
-    def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """In the view's transaction."""
+    def hold(self, obj: User) -> None:
         erasure.hold(obj)
-        super().delete_model(request, obj)
-
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """The action: Django has asked whether it may."""
-        for user in queryset:
-            erasure.empty(user)
-        with transaction.atomic():
-            for user in queryset.order_by("pk"):
-                erasure.hold(user)
-            super().delete_queryset(request, queryset)
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:

@@ -30,7 +30,7 @@ from streaming.models import (
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.protocol.events import ENDED
 
-from . import files, orphans
+from . import files, locking, orphans, usage
 from .threads import impatient
 
 #: The columns of a response that can hold somebody's words, or what words can be had from; as they are without any.
@@ -72,7 +72,7 @@ def erase(responses: QuerySet[Response]) -> int:
 @transaction.atomic
 def _erase(ids: Sequence[str]) -> None:
     # The rows first: who folds their logs at the same time holds them.
-    _hold(Response.objects.filter(id__in=ids))
+    locking.hold(Response.objects.filter(id__in=ids))
     Response.objects.filter(id__in=ids).update(erased_at=timezone.now(), **WORDS)
     ResponseInput.objects.filter(response_id__in=ids).delete()
     events = ResponseEvent.objects.filter(response_id__in=ids)
@@ -115,7 +115,7 @@ def delete_conversations(conversations: QuerySet[Conversation]) -> int:
 def _delete(conversations: QuerySet[Conversation], conversation_id: str) -> bool:
     with transaction.atomic():
         # Before Django looks what is in it: a question that came after that would forbid the deletion.
-        _hold(Conversation.objects.filter(id=conversation_id))
+        locking.hold(Conversation.objects.filter(id=conversation_id))
         removed, _ = conversations.filter(id=conversation_id).delete()
     return removed > 0
 
@@ -159,8 +159,9 @@ def hold(user: User) -> None:
 
     Else a question that comes in between forbids the deletion, when all of it is done.
     """
+    usage.lock_days_of(DailyUsage.objects.filter(user=user))
     for rows in _locked_before(user):
-        _hold(rows)
+        locking.hold(rows)
 
 
 @receiver(pre_delete, sender=User)
@@ -171,7 +172,7 @@ def _erase_with_its_user(instance: User, **_: Any) -> None:
 
 @receiver(pre_delete, sender=Conversation)
 def _erase_with_its_conversation(instance: Conversation, **_: Any) -> None:
-    _hold(Conversation.objects.filter(pk=instance.pk))
+    locking.hold(Conversation.objects.filter(pk=instance.pk))
     _erase_held(Response.objects.filter(conversation=instance))
 
 
@@ -180,7 +181,6 @@ def _locked_before(user: User) -> Iterator[QuerySet[Any]]:
 
     A response that is stored a moment later must find nothing to belong to, one stored a moment ago be seen.
     """
-    yield DailyUsage.objects.filter(user=user).order_by("day", "key")
     yield QuotaUse.objects.filter(Q(quota__user=user) | Q(quota__api_key__user=user))
     yield Conversation.objects.filter(user=user)
     yield Batch.objects.filter(user=user)
@@ -191,10 +191,4 @@ def _locked_before(user: User) -> Iterator[QuerySet[Any]]:
 def _erase_held(responses: QuerySet[Response]) -> None:
     """What refers to a deleted row is changed with it, erased before or not."""
     erase(responses)
-    _hold(responses)
-
-
-def _hold(rows: QuerySet[Any]) -> None:
-    """Lock rows, in the one order in which several are locked."""
-    ordered = rows if rows.query.order_by else rows.order_by("pk")
-    list(ordered.select_for_update(of=("self",)).values_list("pk", flat=True))
+    locking.hold(responses)

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q, Sum
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from streaming.models import DailyUsage, Response
@@ -71,6 +71,12 @@ def of_day(day: date) -> list[DailyUsage]:
 def _first_day() -> date | None:
     created_at: datetime | None = Response.objects.aggregate(at=Min("created_at"))["at"]
     return created_at.astimezone(UTC).date() if created_at else None
+
+
+def lock_days_of(rollups: QuerySet[DailyUsage]) -> None:
+    """Until the transaction ends nobody sums up the days of these: who deletes what they name changes them all."""
+    for day in rollups.order_by("day").values_list("day", flat=True).distinct():
+        _lock(day)
 
 
 def _lock(day: date) -> None:

@@ -10,7 +10,7 @@ from streaming.admin.roles import ROLES
 from streaming.audit.address import client_address
 from streaming.models import ApiKey, AuditEntry, Engine, Response
 from streaming.models.audit import AppendOnly
-from streaming.store import erasure
+from streaming.store import engines, erasure
 from tests.app.conftest import Page
 
 pytestmark = pytest.mark.django_db
@@ -220,3 +220,20 @@ def test_who_is_deleted_in_the_admin_is_emptied_before_the_transaction_that_dele
         world[role].post(path, action if by_action else {"post": "yes"})
     assert inside == [("goes", False)]
     assert not User.objects.filter(username="goes").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_engine_that_is_deleted_in_the_admin_is_named_by_nothing_before_that(world, monkeypatch):
+    engine = Engine.objects.create(name="old", kind="scripted", model="m", context_tokens=9, slots=1)
+    Response.objects.create(purpose="api", dialect="openai_chat", model="m", policy="abort", engine=engine)
+    inside, take_off = [], engines.take_off
+
+    def watched(row):
+        inside.append(connection.in_atomic_block)
+        take_off(row)
+        assert not Response.objects.filter(engine=row).exists()
+
+    monkeypatch.setattr(engines, "take_off", watched)
+    world[OWNER].post(f"/admin/streaming/engine/{engine.pk}/delete/", {"post": "yes"})
+    assert inside == [False]
+    assert not Engine.objects.filter(name="old").exists()

@@ -19,7 +19,7 @@ from streaming.protocol.dialects import ENCODERS, encoder_for
 from streaming.protocol.dialects.base import Head
 from streaming.protocol.end_state import COMPLETED, End
 from streaming.protocol.events import ENDED, REASONING, STARTED, TEXT, TOOL_CALL, TOOL_RESULT, Event
-from streaming.store import conversations, erasure, log, orphans, responses, threads
+from streaming.store import conversations, erasure, locking, log, orphans, responses, threads
 from streaming.store.packing import pack_prompt
 from streaming.store.responses import Ending
 from streaming.tasks.retention import erase_unstored, expire
@@ -206,14 +206,14 @@ def test_a_conversation_that_somebody_goes_on_with_before_its_turn_comes_stays(u
     first, second, third = (Conversation.objects.create(user=user) for _ in range(3))
     since = timezone.now() + timedelta(days=1)
     idle = erasure.idle_conversations(since)
-    let_nobody = erasure._hold
+    let_nobody = locking.hold
 
     def meanwhile(row):
         said(user, second, ended=False) if not second.responses.exists() else None
         Conversation.objects.filter(id=third.id).update(pinned=True)
         let_nobody(row)
 
-    monkeypatch.setattr(erasure, "_hold", meanwhile)
+    monkeypatch.setattr(locking, "hold", meanwhile)
     assert erasure.delete_conversations(idle) == 1
     assert set(Conversation.objects.all()) == {second, third}
     assert not second.responses.exclude(end_state=None).exists()
@@ -241,7 +241,7 @@ def test_a_user_is_emptied_a_few_rows_at_a_time_and_holds_nobody_up(user, monkey
 
 def _put_in_before_the_lock(monkeypatch, model, put):
     """What somebody else commits in the last moment; on SQLite nobody else can."""
-    hold, done = erasure._hold, []
+    hold, done = locking.hold, []
 
     def late(rows):
         if rows.model is model and not done and databases.ON_POSTGRES:
@@ -251,7 +251,7 @@ def _put_in_before_the_lock(monkeypatch, model, put):
             elsewhere.join()
         hold(rows)
 
-    monkeypatch.setattr(erasure, "_hold", late)
+    monkeypatch.setattr(locking, "hold", late)
 
 
 def test_a_question_of_the_last_moment_goes_with_its_conversation(user, monkeypatch):

@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from streaming.models import Batch, Conversation, FilePiece, Message, Quota, QuotaUse, Response, StoredFile
+from streaming.models import Batch, Conversation, Engine, FilePiece, Message, Quota, QuotaUse, Response, StoredFile
 from streaming.protocol.events import TEXT, Event
-from streaming.store import batches, creation, erasure, expiry, files, ledger, log, orphans, presence, usage
+from streaming.store import batches, creation, engines, erasure, expiry, files, ledger, log, orphans, presence, usage
 from streaming.store.creation import NewResponse
 from streaming.store.presence import Present
 from streaming.store.quotas import Claim
@@ -105,6 +105,32 @@ def _delete_people(people):
     for user in people:
         erasure.empty(user)
         user.delete()
+
+
+def test_an_engine_that_was_drained_is_deleted_while_what_it_answered_is_still_read(user, row):
+    drained = Engine.objects.create(name="drained", kind="scripted", model="m", context_tokens=9, slots=1)
+    before = [response.id for response in answered(user, 60, engine_id=drained.pk)]
+    journals = [Journal(seed, running(user, 12), row.pk) for seed in (1, 2)]
+    today = timezone.now().date()
+    usage.roll_up(today)
+
+    def read(process):
+        order = random.Random(process)
+        for _ in range(10):
+            presence.note(process, [Present(id_, 0, 1) for id_ in shuffled(order, before)])
+
+    def delete():
+        engines.take_off(drained)
+        drained.delete()
+
+    at_once(
+        *(journal.run for journal in journals), partial(read, "web_3"), partial(read, "web_4"), delete,
+        lambda: [usage.roll_up(today) for _ in range(5)],
+    )  # fmt: skip
+    assert [journal.refused for journal in journals] == [[], []]
+    assert set(Response.objects.filter(id__in=before).values_list("engine", flat=True)) == {None}
+    for response in Response.objects.exclude(id__in=before):
+        is_whole(response)
 
 
 def test_quotas_are_first_used_by_many_whose_sets_overlap_while_one_is_counted(user):
