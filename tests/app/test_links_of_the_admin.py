@@ -154,6 +154,16 @@ def test_a_moment_that_no_calendar_has_is_an_address_that_cannot_be_read(staff, 
         assert answer.status_code != 302 or answer["Location"].endswith("?e=1")
 
 
+@pytest.mark.parametrize("label", TABLES)
+def test_a_row_that_there_cannot_be_is_none(staff, label, settings):
+    settings.ADMIN_SHOWS_TEXT = True
+    table = reverse(f"admin:{label.replace('.', '_')}_changelist")
+    for page in ("change", "delete", "history"):
+        assert staff.get(f"{table}%00/{page}/").status_code in (302, 403, 404), page
+    assert staff.get(f"{table}9999/change/?_to_field=").status_code in (302, 403, 404)
+    assert staff.get(table, {"id__range": "1"}).status_code in (302, 400)
+
+
 def test_usage_of_days_that_no_calendar_has_is_that_of_none(staff):
     for asked in ({"until": "0001-01-01"}, {"since": "0001-01-01", "until": "9999-12-31"}, {"days": "0001" + "0" * 20}):
         for page in (reverse("admin:chat_usage"), reverse("admin:chat_usage_export", args=["json"])):
