@@ -1,7 +1,7 @@
 """Owns the admin page of engines: the one kind of row that is configured by hand; draining and testing one."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
@@ -13,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_POST
 
-from streaming.models import Engine
+from streaming.models import Engine, EngineReading
 from streaming.ownership.trials import test_now
 from streaming.store import engines as store
 
@@ -37,6 +37,7 @@ class EngineAdmin(DeletedInSteps):
     readonly_fields = ["service", "drain_started_at", "capabilities", "probed_at"]
     fields = [*EngineForm.Meta.fields, *readonly_fields]
     actions = ["drain", "give_back", "test"]
+    goes_along: ClassVar = {EngineReading: "engine"}
 
     def before_deletion(self, obj: Engine) -> None:
         store.take_off(obj)

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from streaming.models import ApiKey, Batch, Conversation, Response, StoredFile
 from streaming.store import erasure
 
 from .audit_trail import Audited
@@ -36,6 +37,7 @@ class PeopleAdmin(DeletedInSteps, UserAdmin):  # type: ignore[type-arg]
     readonly_fields = ["last_login", "date_joined", "used"]
     filter_horizontal = ()
     superuser_fields = ("is_superuser", "user_permissions")
+    goes_along = dict.fromkeys((Conversation, Response, ApiKey, StoredFile, Batch), "user")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
@@ -64,6 +66,12 @@ class PeopleAdmin(DeletedInSteps, UserAdmin):  # type: ignore[type-arg]
         if obj is not None and obj.is_superuser and not request.user.is_superuser:
             return False
         return super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nor is a superuser another's to delete."""
+        if obj is not None and obj.is_superuser and not request.user.is_superuser:
+            return False
+        return super().has_delete_permission(request, obj)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Only by its filters: an address could tell letter by letter what a hash is."""

@@ -1,5 +1,7 @@
 """Owns the admin pages of webhooks: who is told, what has yet to be told, and telling again what was given up."""
 
+from typing import ClassVar
+
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -8,17 +10,18 @@ from streaming.audit import note
 from streaming.models import WebhookDelivery, WebhookEndpoint
 from streaming.store import outbox
 
-from .audit_trail import Audited
+from .deletion import DeletedWhole
 from .read_only import ReadOnlyAdmin
 
 
 @admin.register(WebhookEndpoint)
-class WebhookEndpointAdmin(Audited):
+class WebhookEndpointAdmin(DeletedWhole):
     """Addresses that are told of every response that ends. Secrets stand in the environment, not here."""
 
     list_display = ["name", "url", "secret_env", "enabled"]
     list_filter = ["enabled"]
     ordering = ["name"]
+    goes_along: ClassVar = {WebhookDelivery: "endpoint"}
 
 
 @admin.register(WebhookDelivery)

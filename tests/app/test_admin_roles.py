@@ -8,9 +8,18 @@ from django.db import connection
 
 from streaming.admin.roles import ROLES
 from streaming.audit.address import client_address
-from streaming.models import ApiKey, AuditEntry, Engine, Response
+from streaming.models import (
+    ApiKey,
+    AuditEntry,
+    Conversation,
+    Engine,
+    Message,
+    Response,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from streaming.models.audit import AppendOnly
-from streaming.store import engines, erasure
+from streaming.store import access, engines, erasure
 from tests.app.conftest import Page
 
 pytestmark = pytest.mark.django_db
@@ -205,7 +214,10 @@ def test_roles_are_made_by_migrate_and_put_right_again():
 @pytest.mark.parametrize("by_action", [True, False], ids=["by the list's action", "by its form"])
 def test_who_is_deleted_in_the_admin_is_emptied_before_the_transaction_that_deletes_them(world, monkeypatch, by_action):
     gone = User.objects.create_user("goes")
+    conversation = Conversation.objects.create(user=gone, title="a secret")
+    Message.objects.create(conversation=conversation, role="user", text="another")
     Response.objects.create(user=gone, purpose="api", dialect="openai_chat", model="m", policy="abort")
+    access.new_key(gone, "theirs")
     inside = []
 
     def empty(user):
@@ -216,6 +228,10 @@ def test_who_is_deleted_in_the_admin_is_emptied_before_the_transaction_that_dele
     monkeypatch.setattr(erasure, "empty", empty)
     action = {"action": "delete_selected", "_selected_action": gone.pk, "post": "yes"}
     path = "/admin/auth/user/" if by_action else f"/admin/auth/user/{gone.pk}/delete/"
+    asked = world[ROOT].post(path, {**action, "post": ""}) if by_action else world[ROOT].get(path)
+    page = asked.content.decode()
+    assert "goes" in page
+    assert "secret" not in page
     for role in (OPERATOR, ROOT):
         world[role].post(path, action if by_action else {"post": "yes"})
     assert inside == [("goes", False)]
@@ -237,3 +253,15 @@ def test_an_engine_that_is_deleted_in_the_admin_is_named_by_nothing_before_that(
     world[OWNER].post(f"/admin/streaming/engine/{engine.pk}/delete/", {"post": "yes"})
     assert inside == [False]
     assert not Engine.objects.filter(name="old").exists()
+
+
+def test_an_endpoint_of_webhooks_goes_with_its_deliveries(world):
+    endpoint = WebhookEndpoint.objects.create(name="billing", url="https://billing.example/")
+    WebhookDelivery.objects.create(endpoint=endpoint, response_id="resp_1", payload={})
+    path = f"/admin/streaming/webhookendpoint/{endpoint.pk}/delete/"
+    assert "Webhook deliveries: 1" in world[OWNER].get(path).content.decode()
+    world[OPERATOR].post(path, {"post": "yes"})
+    assert WebhookDelivery.objects.count() == 1
+    world[OWNER].post(path, {"post": "yes"})
+    assert not WebhookEndpoint.objects.exists()
+    assert not WebhookDelivery.objects.exists()
