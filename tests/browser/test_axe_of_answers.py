@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.judge import found_in_both
 from tests.browser.test_steps import TOOLS, call, pieces
-from tests.e2e.reading import eventually
+from tests.e2e.reading import until_offered
 
 NARROW = {"width": 390, "height": 800}
 WIDE = {"width": 1280, "height": 800}
@@ -26,7 +26,7 @@ def thinker(site, person):
         "add_engine", "--kind", "scripted", "--model", "axe", "--name", "axe", "--options", options,
         "--context", "100000",
     )  # fmt: skip
-    eventually(lambda: "axe" in person("bea").get("/api/models").text)
+    until_offered(person("bea"), "axe")
     return "axe"
 
 

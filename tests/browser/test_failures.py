@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.child import ROOT
-from tests.e2e.reading import eventually
+from tests.e2e.reading import until_offered
 
 WELL = {"eos_after": 12, "rate": 200}
 
@@ -23,7 +23,7 @@ def engine(site, person, model_dir):
         "add_engine", "--kind", "llamacpp", "--url", url, "--model", "faulty", "--name", "faulty",
         "--tokenizer", str(model_dir / "smollm2"),
     )  # fmt: skip
-    eventually(lambda: "faulty" in person("bea").get("/api/models").text)
+    until_offered(person("bea"), "faulty")
     yield lambda **faults: httpx.post(f"{url}/_control", json=faults).raise_for_status()
     process.terminate()
     process.wait(10)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_access import SIDEWAYS
-from tests.e2e.reading import eventually
+from tests.e2e.reading import eventually, until_offered
 
 COUNTED = [f"w{number}" for number in range(120)]
 WHOLE = " ".join(COUNTED)
@@ -43,7 +43,7 @@ def browser(playwright, firefox_options):
 def counting(site, person):
     """A model whose script stands in its engine's row, and so survives the process that was asked."""
     site.scripted("counting-in-firefox", script=PLAYED)
-    eventually(lambda: "counting-in-firefox" in person("bea").get("/api/models").text)
+    until_offered(person("bea"), "counting-in-firefox")
     return "counting-in-firefox"
 
 
@@ -60,7 +60,7 @@ def test_text_appears_in_steps_and_escape_stops_it(site, chat):
     chat.play(**PLAYED)
     chat.ends()
     is_whole(site, chat)
-    assert len(chat.probe("paints")) >= 20
+    assert len(chat.probe("paints")) >= 5
     chat.play(outputs=[{"text": "tick "}], repeat=0, delay_s=0.02)
     chat.writes(20)
     chat.page.keyboard.press("Escape")
@@ -99,5 +99,5 @@ def test_beside_a_scroll_bar_in_a_narrow_window_nothing_trembles(open_chat):
     chat = open_chat(viewport={"width": 390, "height": 800})
     chat.play(outputs=[{"text": "keeper " * 32}])
     chat.ends()
-    assert len(set(chat.page.evaluate(PLACES))) == 1
+    eventually(lambda: len(set(chat.page.evaluate(PLACES))) == 1)
     assert chat.page.evaluate(SIDEWAYS) == []

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.wire import Wire
-from tests.e2e.reading import eventually
+from tests.e2e.reading import eventually, until_offered
 
 COUNTED = [f"w{number}" for number in range(200)]
 WHOLE = " ".join(COUNTED)
@@ -19,7 +19,7 @@ def counting(site, person):
     """A model whose script stands in its engine's row, and so survives the process that was asked."""
     played = {"outputs": [{"text": f"{word} "} for word in COUNTED], "delay_s": 0.02}
     site.scripted("counting", script=played)
-    eventually(lambda: "counting" in person("bea").get("/api/models").text)
+    until_offered(person("bea"), "counting")
     return "counting"
 
 

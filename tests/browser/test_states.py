@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.reading import eventually
+from tests.e2e.reading import until_offered
 
 REFUSED = "Failed to load resource: the server responded with a status of"
 #: Everything whose unfinished form is ugly, in the order in which it could be seen.
@@ -117,7 +117,7 @@ def test_a_refusal_for_long_is_told_and_stop_ends_the_waiting(chat):
 def narrow(site, person):
     """A model that answers one at a time."""
     site.scripted("narrow", slots=1)
-    eventually(lambda: "narrow" in person("bea").get("/api/models").text)
+    until_offered(person("bea"), "narrow")
     return "narrow"
 
 

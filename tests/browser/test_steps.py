@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.reading import eventually
+from tests.e2e.reading import until_offered
 
 REASONING = "First I think about **lighthouses**, then about the sea."
 TOOLS = {"tools": [{"type": "function", "function": {"name": "get_weather"}}]}
@@ -17,7 +17,7 @@ HOSTILE = "<img src=x onerror=window.__xss=1>"
 def thinker(site, person):
     """A model that marks its reasoning and its calls. Its gates never open: what waits there is stopped."""
     site.scripted("thinker", markers="think+hermes", mode="text")
-    eventually(lambda: "thinker" in person("bea").get("/api/models").text)
+    until_offered(person("bea"), "thinker")
     return "thinker"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests import databases
 from tests.cluster.postgres import ClusterSite
-from tests.e2e.reading import eventually, read
+from tests.e2e.reading import read, until_offered
 from tests.e2e.site import QUICK
 from tests.e2e.test_answers_amid_a_tool import Asked, Marks, call, closing_of, items, scripted
 
@@ -48,7 +48,8 @@ def test_a_call_without_a_result_is_run_by_who_takes_the_answer_over(tooled, fol
     model = f"calls{sign}"
     one.scripted(model, markers="hermes", script=scripted(done.call, tool.call, call("calculate", expression="6*7")))
     with contextlib.closing(one.page("ann")) as page, contextlib.closing(two.page("ann")) as other:
-        eventually(lambda: all(model in each.get("/api/models").text for each in (page, other)))
+        for each in (page, other):
+            until_offered(each, model)
         asked = Asked(one, "?", model=model)
         tool.began()
         response_id = asked.response_id

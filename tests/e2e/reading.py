@@ -108,3 +108,8 @@ def eventually(true, timeout_s: float = 60, pause_s: float = 0.02):
         assert time.monotonic() < deadline, "it did not become true in time"
         time.sleep(pause_s)
     return value
+
+
+def until_offered(page: httpx.Client, *models: str) -> None:
+    """Wait until the page's picker has these models; a process looks at its engines now and then."""
+    eventually(lambda: {*models} <= {model["id"] for model in page.get("/api/models").json()["data"]})

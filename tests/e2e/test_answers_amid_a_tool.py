@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.e2e.reading import eventually, read
+from tests.e2e.reading import eventually, read, until_offered
 from tests.e2e.site import Site
 from tests.e2e.test_the_page_api import ask, conversation, thread
 
@@ -167,7 +167,7 @@ def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, place):
     # What an adopter of the first round is asked has no script in it.
     delay_s = 0.05 if place == "in round 2" else 0.0
     tooled.scripted(tool.name, markers="hermes", script=scripted(*calls, then=then, delay_s=delay_s))
-    eventually(lambda: tool.name in ann.get("/api/models").text)
+    until_offered(ann, tool.name)
     if place == "in round 2":
         tool.go()
     asked = Asked(tooled, "?", model=tool.name)
@@ -252,7 +252,7 @@ def taught(tooled):
         script["outputs"] = script["outputs"][1:]
         tooled.scripted(f"teacher{nth}", markers="hermes", script=script)
     with contextlib.closing(tooled.page("ann")) as page:
-        eventually(lambda: f"teacher{len(SUMS) - 1}" in page.get("/api/models").text)
+        until_offered(page, *(f"teacher{nth}" for nth in range(len(SUMS))))
     return tooled
 
 

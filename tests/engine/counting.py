@@ -11,9 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from tests.e2e.reading import Stream, eventually, read
+from tests.e2e.reading import Stream, eventually, read, until_offered
 from tests.e2e.site import Site
 from tests.e2e.test_answers_amid_a_tool import Marks, call, scripted
 from tests.e2e.test_the_page_api import ask, conversation, thread
@@ -89,14 +87,10 @@ def counting(folder: Path, model_dir: Path, url: str) -> Iterator[Counting]:
     site.start()
     with contextlib.closing(Counting(site)) as made:
         try:
-            eventually(lambda: all(word in _models(made.page) for word in (*SHOWN, "demo")))
+            until_offered(made.page, *SHOWN, "demo")
             yield made
         finally:
             site.stop()
-
-
-def _models(page: httpx.Client) -> list[str]:
-    return [model["id"] for model in page.get("/api/models").json()["data"]]
 
 
 def _question(word: str) -> str:
