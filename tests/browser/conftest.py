@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from tests.browser import stock_firefox
 from tests.browser.chat_page import ChatPage
 from tests.browser.probe import SCRIPT, Watch
+from tests.browser.wire import Wire
 from tests.child import ROOT
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
@@ -74,6 +75,14 @@ def person(site):
             return clients[name]
 
         yield person
+
+
+@pytest.fixture
+def wire(site):
+    """A way to the site that can be cut."""
+    wire = Wire(site.port)
+    yield wire
+    wire.close()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import signal
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.wire import Wire
 from tests.e2e.reading import eventually, until_offered
 
 COUNTED = [f"w{number}" for number in range(200)]
@@ -21,13 +20,6 @@ def counting(site, person):
     site.scripted("counting", script=played)
     until_offered(person("bea"), "counting")
     return "counting"
-
-
-@pytest.fixture
-def wire(site):
-    wire = Wire(site.port)
-    yield wire
-    wire.close()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.browser import webkit
 from tests.browser.test_places import MANY
-from tests.browser.wire import Wire
 
 # Selenium's own, for the day it is changed.
 pytestmark = pytest.mark.filterwarnings("ignore:setting remote_server_addr:DeprecationWarning")
@@ -42,13 +41,6 @@ def browser(built_page):
         pytest.skip(f"no {' and no '.join(missing)}; install webkit2gtk-driver and xvfb")
     with webkit.display() as display_name, webkit.opened(display_name) as browser:
         yield browser
-
-
-@pytest.fixture
-def wire(site):
-    wire = Wire(site.port)
-    yield wire
-    wire.close()
 
 
 @pytest.fixture

@@ -240,15 +240,21 @@ def test_its_own_call_is_run_and_it_reads_the_result_with_what_it_knew_of_the_pr
     assert (seen["low"], seen["high"], seen["seen"]) == (row["generated_tokens"],) * 3
 
 
-@pytest.mark.parametrize("place", ["in the tool", "in round 2"])
-def test_stopped_in_the_tool_or_in_its_second_round_it_is_free_and_its_counter_is_our_row(rounds, place):
-    rounds.compared()
+def begun(rounds, place):
+    """An answer that is there now: its id, and the stream that somebody reads."""
     chat, asked = rounds.begin()
     rounds.tool.began()
     response_id = rounds.response_id(chat)
     if place == "in round 2":
         rounds.tool.go()
         eventually(lambda: " 2" in rounds.site.log_text(response_id), pause_s=0.005)
+    return response_id, asked
+
+
+@pytest.mark.parametrize("place", ["in the tool", "in round 2"])
+def test_stopped_in_the_tool_or_in_its_second_round_it_is_free_and_its_counter_is_our_row(rounds, place):
+    rounds.compared()
+    response_id, asked = begun(rounds, place)
     stopped, stream = rounds.stop(response_id), asked.result(60)
     row, made = rounds.site.row(response_id), rounds.attempts(response_id)
     assert (row["end_state"], row["end_reason"]) == ("cancelled", "user")
@@ -265,12 +271,7 @@ def test_stopped_in_the_tool_or_in_its_second_round_it_is_free_and_its_counter_i
 @pytest.mark.parametrize("place", ["in the tool", "in round 2"])
 def test_after_kill_9_the_call_and_the_count_go_on_where_they_were(rounds, place):
     rounds.compared()
-    chat, asked = rounds.begin()
-    rounds.tool.began()
-    response_id = rounds.response_id(chat)
-    if place == "in round 2":
-        rounds.tool.go()
-        eventually(lambda: " 2" in rounds.site.log_text(response_id), pause_s=0.005)
+    response_id, asked = begun(rounds, place)
     # What the engine made is written while the call begins.
     eventually(lambda: rounds.attempts(response_id))
     rounds.site.kill()
