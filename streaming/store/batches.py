@@ -1,21 +1,16 @@
-"""Owns the rows of batches: made, found, cancelled, and what their one worker writes. Asks for no answer.
-
-Every write of a worker compares its name with the row's, so that of two nobody writes for the other.
-"""
+"""Owns the rows of batches: made, found, cancelled, removed. What their worker writes is batch_work's."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, OuterRef, QuerySet, Sum
-from django.db.models.functions import Length
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from streaming.models import Batch, FilePiece, Response, StoredFile
+from streaming.models import Batch, Response, StoredFile
 from streaming.protocol import end_state
 
 from . import files, paging, responses
@@ -33,10 +28,6 @@ class InUse(Exception):
     """A file is being read by a batch; the message is its id."""
 
 
-class LostLease(Exception):
-    """The batch is somebody else's by now, or gone."""
-
-
 @dataclass(frozen=True, slots=True)
 class NewBatch:
     """What a batch is made with, checked for form. ``output_ttl_s`` is None where the site's limits are enough."""
@@ -47,23 +38,6 @@ class NewBatch:
     input_file_id: str
     metadata: Mapping[str, str] | None
     output_ttl_s: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of what a batch writes, by the number of the input's line."""
-
-    number: int
-    line: bytes
-    is_error: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """How long a batch's files are kept after its end; None: those it wrote for ever, the one it read as it was."""
-
-    written: timedelta | None
-    read: timedelta | None
 
 
 def create(new: NewBatch, unfinished_max: int) -> Batch:
@@ -142,114 +116,6 @@ def answered_lines(batch_id: str) -> dict[int, str]:
     return {int(key.split(".")[1]): id_ for id_, key in ended_well.values_list("id", "idempotency_key") if key}
 
 
-def take(worker: str, slots: int, lease: timedelta) -> Batch | None:
-    """The batch that has waited longest, to be worked at by this worker alone; None where no slot or no batch is free.
-
-    Who took one and has not come back in its lease has lost it.
-    """
-    now = timezone.now()
-    if not Batch.objects.filter(status__in=Batch.UNFINISHED).exists():
-        return None
-    Batch.objects.filter(lease_until__lt=now).update(worker="", slot=None, lease_until=None)
-    due = Batch.objects.filter(status__in=Batch.UNFINISHED, slot__isnull=True, due_at__lte=now)
-    batch_id = due.order_by("due_at").values_list("id", flat=True).first()
-    for slot in range(slots) if batch_id else ():
-        try:
-            with transaction.atomic():
-                taken = due.filter(id=batch_id).update(worker=worker, slot=slot, lease_until=now + lease)
-        except IntegrityError:
-            continue  # somebody works in this slot
-        return Batch.objects.get(id=batch_id) if taken else None
-    return None
-
-
-def renew(batch: Batch, lease: timedelta) -> Batch:
-    """Its worker is still at it; the row as it is now. Raises LostLease."""
-    _change(batch, lease_until=timezone.now() + lease)
-    now = Batch.objects.filter(id=batch.id, worker=batch.worker).first()
-    if now is None:
-        raise LostLease
-    return now
-
-
-def release(batch: Batch, due_at: datetime) -> None:
-    """Let others have it, from a time on; does nothing where it is lost."""
-    mine = Batch.objects.filter(id=batch.id, worker=batch.worker)
-    mine.update(worker="", slot=None, lease_until=None, due_at=due_at)
-
-
-def begin(batch: Batch, total: int, no_store: bool) -> Batch:
-    """Its lines are sound: make its files and go on. Raises LostLease."""
-    with transaction.atomic():
-        made = [_empty_file(batch, kind).id for kind in ("output", "errors")]
-        changes = {"output_file_id": made[0], "error_file_id": made[1], "total": total, "no_store": no_store}
-        _change(batch, **changes)
-        validated = Batch.objects.filter(id=batch.id, status=Status.VALIDATING)
-        validated.update(status=Status.IN_PROGRESS, in_progress_at=timezone.now())
-        return Batch.objects.get(id=batch.id)
-
-
-def _empty_file(batch: Batch, kind: str) -> StoredFile:
-    purpose = StoredFile.Purpose.BATCH_OUTPUT
-    return StoredFile.objects.create(user_id=batch.user_id, purpose=purpose, filename=f"{batch.id}_{kind}.jsonl")
-
-
-def written(batch: Batch) -> set[int]:
-    """The numbers of the lines that have their answer, or their error."""
-    pieces = FilePiece.objects.filter(file_id__in=[batch.output_file_id, batch.error_file_id])
-    return set(pieces.values_list("seq", flat=True))
-
-
-def write(batch: Batch, results: Sequence[Result]) -> None:
-    """Add lines to the batch's files, and count them. Raises LostLease."""
-    failed = sum(result.is_error for result in results)
-    with transaction.atomic():
-        _change(batch, completed=F("completed") + len(results) - failed, failed=F("failed") + failed)
-        FilePiece.objects.bulk_create(
-            FilePiece(
-                file_id=batch.error_file_id if result.is_error else batch.output_file_id,
-                seq=result.number,
-                data=result.line,
-            )
-            for result in results
-        )
-
-
-def finalize(batch: Batch) -> bool:
-    """Every line is written: from now on nobody can cancel it. False where somebody has."""
-    mine = Batch.objects.filter(id=batch.id, worker=batch.worker)
-    through = mine.filter(status__in=(Status.IN_PROGRESS, Status.FINALIZING))
-    return bool(through.update(status=Status.FINALIZING, finalizing_at=timezone.now()))
-
-
-def finish(batch: Batch, status: Batch.Status, keep: Keep, errors: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Its end: files that have a line are whole, others go. Raises LostLease."""
-    now = timezone.now()
-    with transaction.atomic():
-        _change(
-            batch,
-            status=status,
-            **{f"{status.value}_at": now},
-            errors=list(errors),
-            finalizing_at=batch.finalizing_at or (now if batch.in_progress_at else None),
-            output_file_id=_close(batch.output_file_id, now, keep.written),
-            error_file_id=_close(batch.error_file_id, now, keep.written),
-        )
-        if keep.read is not None:
-            StoredFile.objects.filter(id=batch.input_file_id).update(expires_at=now + keep.read)
-
-
-def _close(file_id: str, now: datetime, keep: timedelta | None) -> str:
-    size = FilePiece.objects.filter(file_id=file_id).aggregate(size=Sum(Length("data")))["size"]
-    file = StoredFile.objects.filter(id=file_id)
-    if size is None:
-        file.delete()
-        return ""
-    # It is made now, for whoever asked that it goes so long after its making.
-    file.update(size_bytes=size, is_whole=True, created_at=now, expires_at=now + keep if keep is not None else None)
-    return file_id
-
-
 def remove_file(file_id: str) -> None:
     """Remove a file, unless an unfinished batch reads it: then raises InUse."""
     file = StoredFile.objects.filter(id=file_id)
@@ -266,8 +132,3 @@ def remove_old(since: datetime) -> int:
     written = StoredFile.objects.filter(id__in=[OuterRef("output_file_id"), OuterRef("error_file_id")])
     old = Batch.objects.exclude(status__in=Batch.UNFINISHED).filter(~Exists(written), created_at__lt=since)
     return old.delete()[0]
-
-
-def _change(batch: Batch, **values: Any) -> None:
-    if not Batch.objects.filter(id=batch.id, worker=batch.worker).update(**values):
-        raise LostLease

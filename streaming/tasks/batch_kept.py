@@ -11,7 +11,7 @@ from streaming.protocol.batch_lines import answered, unanswered
 from streaming.protocol.dialects import encoder_for
 from streaming.protocol.events import ENDED
 from streaming.store import batches, heads, remains, responses
-from streaming.store.batches import Result
+from streaming.store.batch_work import Result
 from streaming.store.responses import Delivered
 
 from .batch_turn import ANSWER_BYTES, Numbered, asked_by, line_id

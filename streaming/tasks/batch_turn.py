@@ -18,8 +18,8 @@ from streaming.models import Batch, Response
 from streaming.protocol import end_state
 from streaming.protocol.batch_lines import Asked, answered, lines, read, unanswered
 from streaming.protocol.policy import BACKGROUND
-from streaming.store import batches, files, task_tokens, threads
-from streaming.store.batches import Result
+from streaming.store import batch_work, batches, files, task_tokens, threads
+from streaming.store.batch_work import Result
 
 from . import own_api
 from .batch_reply import Meaning, meaning_of, pause_s
@@ -48,7 +48,7 @@ def lines_of(batch: Batch, longest_bytes: int) -> Iterator[Numbered]:
 
 def left_of(batch: Batch) -> Iterator[Numbered]:
     """Those that have neither an answer nor an error yet. They were checked when the batch began."""
-    done = batches.written(batch)
+    done = batch_work.written(batch)
     return ((number, line) for number, line in lines_of(batch, settings.BATCH_FILE_BYTES) if number not in done)
 
 
@@ -101,7 +101,7 @@ class Turn:
                 await threads.write(batches.stop_lines, self.batch.id, "api")
 
     async def _look(self) -> None:
-        self.batch = await threads.write(batches.renew, self.batch, LEASE)
+        self.batch = await threads.write(batch_work.renew, self.batch, LEASE)
         self._note_ending()
 
     def _note_ending(self) -> None:
@@ -123,7 +123,7 @@ class Turn:
             except TimeoutError:
                 return
             if result is not None:
-                await threads.write(batches.write, self.batch, [result])
+                await threads.write(batch_work.write, self.batch, [result])
 
     async def _next(self) -> Numbered | None:
         async with self._reading:

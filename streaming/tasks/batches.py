@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from streaming.models import Batch
 from streaming.protocol.batch_lines import check, unanswered
-from streaming.store import batches, files
-from streaming.store.batches import Keep, LostLease, Result
+from streaming.store import batch_work, batches, files
+from streaming.store.batch_work import Keep, LostLease, Result
 
 from . import batch_kept
 from .batch_turn import CANCELLED, EXPIRED, LEASE, LOOK_S, Numbered, Turn, asked_by, left_of, line_id, lines_of
@@ -41,7 +41,7 @@ def work_batches() -> int:
     """
     until_s, count = time.monotonic() + min(TURN_S, settings.TASK_TIME_LIMIT_S / 2), 0
     while (left_s := until_s - time.monotonic()) > 0:
-        batch = batches.take(uuid.uuid4().hex, settings.BATCHES_AT_ONCE, LEASE)
+        batch = batch_work.take(uuid.uuid4().hex, settings.BATCHES_AT_ONCE, LEASE)
         if batch is None:
             break
         _work_at(batch, left_s)
@@ -56,28 +56,28 @@ def _work_at(batch: Batch, lasts_s: float) -> None:
     except* LostLease:
         logger.info("%s is worked at by another, or gone", batch.id)
     finally:
-        batches.release(batch, timezone.now() + timedelta(seconds=rest_s))
+        batch_work.release(batch, timezone.now() + timedelta(seconds=rest_s))
 
 
 def _turn(batch: Batch, lasts_s: float) -> float:
     """Returns how long the batch may rest."""
     if batch.status == Batch.Status.CANCELLING and not batch.output_file_id:
-        batches.finish(batch, Batch.Status.CANCELLED, _keep(batch))
+        batch_work.finish(batch, Batch.Status.CANCELLED, _keep(batch))
         return 0.0
     if not batch.output_file_id and not _begin(batch):
         return 0.0
     turn = Turn(batch, lasts_s)
     if not turn.ending:
         asyncio.run(turn.work())
-    batch = batches.renew(batch, LEASE)
+    batch = batch_work.renew(batch, LEASE)
     if turn.ending and not _is_through(batch):
         batches.stop_lines(batch.id, "api")
         if batches.has_running_lines(batch.id):
             return SETTLING_S
         batch = _kept(batch)
     if _is_through(batch):
-        is_completed = batches.finalize(batch)
-        batches.finish(batch, Batch.Status.COMPLETED if is_completed else Batch.Status.CANCELLED, _keep(batch))
+        is_completed = batch_work.finalize(batch)
+        batch_work.finish(batch, Batch.Status.COMPLETED if is_completed else Batch.Status.CANCELLED, _keep(batch))
     elif turn.ending:
         _end_early(batch, turn.ending)
     return min(LONGEST_REST_S, turn.pause_s or 0.0)
@@ -90,8 +90,8 @@ def _is_through(batch: Batch) -> bool:
 def _kept(batch: Batch) -> Batch:
     """The batch when every answer that there is has been written."""
     for result in batch_kept.results(batch, _holding(batch, left_of(batch))):
-        batches.write(batch, [result])
-    return batches.renew(batch, LEASE)
+        batch_work.write(batch, [result])
+    return batch_work.renew(batch, LEASE)
 
 
 def _begin(batch: Batch) -> bool:
@@ -99,9 +99,9 @@ def _begin(batch: Batch) -> bool:
     longest_bytes = settings.MAX_BODY_BYTES
     checked = check(_holding(batch, lines_of(batch, longest_bytes)), batch.endpoint, longest_bytes)
     if checked.errors:
-        batches.finish(batch, Batch.Status.FAILED, _keep(batch), checked.errors)
+        batch_work.finish(batch, Batch.Status.FAILED, _keep(batch), checked.errors)
         return False
-    batches.begin(batch, checked.count, checked.keeps_nothing)
+    batch_work.begin(batch, checked.count, checked.keeps_nothing)
     batch.refresh_from_db()
     return True
 
@@ -111,10 +111,10 @@ def _end_early(batch: Batch, ending: tuple[str, str]) -> None:
     code, message = ending
     left = _holding(batch, left_of(batch))
     while some := list(islice(left, LINES_AT_ONCE)):
-        batches.write(batch, list(_unanswered(batch, some, code, message)))
+        batch_work.write(batch, list(_unanswered(batch, some, code, message)))
     status = STATUS_OF.get(ending, Batch.Status.FAILED)
     error = {"code": code, "line": None, "message": message, "param": None}
-    batches.finish(batch, status, _keep(batch), [error] if status == Batch.Status.FAILED else [])
+    batch_work.finish(batch, status, _keep(batch), [error] if status == Batch.Status.FAILED else [])
 
 
 def _holding(batch: Batch, numbered: Iterable[Numbered]) -> Iterator[Numbered]:
@@ -122,7 +122,7 @@ def _holding(batch: Batch, numbered: Iterable[Numbered]) -> Iterator[Numbered]:
     held_at = time.monotonic()
     for one in numbered:
         if time.monotonic() - held_at > LOOK_S:
-            batches.renew(batch, LEASE)
+            batch_work.renew(batch, LEASE)
             held_at = time.monotonic()
         yield one
 

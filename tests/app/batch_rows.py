@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 
 from streaming.models import Batch
-from streaming.store import batches, files
+from streaming.store import batch_work, batches, files
 from streaming.store.batches import NewBatch
 
 CHAT = "/v1/chat/completions"
@@ -30,10 +30,10 @@ def batch_of(user, data=b"", key=None, **fields):
 
 
 def taken(slots=1):
-    return batches.take(f"worker {Batch.objects.filter(slot__isnull=False).count()}", slots, LEASE)
+    return batch_work.take(f"worker {Batch.objects.filter(slot__isnull=False).count()}", slots, LEASE)
 
 
 def begun(user, count=3, key=None):
     """A batch in progress, and whoever works at it."""
     batch_of(user, b"".join(line(str(n)) for n in range(1, count + 1)), key)
-    return batches.begin(taken(), count, no_store=False)
+    return batch_work.begin(taken(), count, no_store=False)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from streaming.models import Batch
-from streaming.store import batches, files
+from streaming.store import batch_work, files
 from streaming.tasks import batch_reply, batch_turn
 from streaming.tasks import batches as task
 from tests.app.batch_rows import batch_of, line
@@ -150,12 +150,13 @@ def test_a_token_that_the_site_does_not_know_costs_no_line(turn):
 
 
 def test_a_batch_that_another_has_taken_is_left_alone(turn, monkeypatch):
-    write = batches.write
+    write = batch_work.write
 
     def taken_meanwhile(batch, results):
         Batch.objects.update(worker="another")
         write(batch, results)
 
-    monkeypatch.setattr(batches, "write", taken_meanwhile)
+    monkeypatch.setattr(batch_work, "write", taken_meanwhile)
     _, batch = turn("abc")
-    assert (batch.worker, batch.status, batch.completed, batches.written(batch)) == ("another", "in_progress", 0, set())
+    assert (batch.worker, batch.status, batch.completed) == ("another", "in_progress", 0)
+    assert batch_work.written(batch) == set()

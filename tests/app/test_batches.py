@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from streaming.models import ApiKey, AuditEntry, Batch, Engine, FilePiece, Response, StoredFile
-from streaming.store import batches, files, task_tokens
-from streaming.store.batches import Keep, LostLease, Result
+from streaming.store import batch_work, batches, files, task_tokens
+from streaming.store.batch_work import Keep, LostLease, Result
 from streaming.tasks import batches as task
 from streaming.tasks.retention import remove_files
 from tests.app.batch_rows import CHAT, LEASE, MARKER, batch_of, begun, file_of, line, taken
@@ -135,44 +135,44 @@ def test_ends_of_lines_are_no_fault(u1, key, data, monkeypatch):
 def test_two_workers_never_have_the_same_batch_nor_more_than_there_are_slots(u1):
     first, second, third = (batch_of(u1) for _ in range(3))
     assert [one and one.id for one in (taken(2), taken(2), taken(2))] == [first.id, second.id, None]
-    batches.release(Batch.objects.get(id=first.id), timezone.now())
+    batch_work.release(Batch.objects.get(id=first.id), timezone.now())
     assert taken(2).id == third.id, "who waits longest comes first"
     assert sorted(Batch.objects.filter(slot__isnull=False).values_list("slot", flat=True)) == [0, 1]
 
 
 def test_a_batch_that_rests_has_no_turn_before_its_time(u1):
     batch = batch_of(u1)
-    batches.release(batch, timezone.now() + timedelta(seconds=60))
+    batch_work.release(batch, timezone.now() + timedelta(seconds=60))
     assert taken() is None
 
 
 def test_a_worker_that_lost_its_batch_writes_nothing_more(u1):
     late = begun(u1)
-    batches.write(late, [Result(1, b"one\n", is_error=False)])
+    batch_work.write(late, [Result(1, b"one\n", is_error=False)])
     Batch.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    new = batches.take("another", 1, LEASE)
-    assert (new.id, batches.written(new)) == (late.id, {1})
+    new = batch_work.take("another", 1, LEASE)
+    assert (new.id, batch_work.written(new)) == (late.id, {1})
     for writes in (
-        lambda: batches.write(late, [Result(2, b"two\n", is_error=False)]),
-        lambda: batches.finish(late, Batch.Status.COMPLETED, Keep(None, None)),
-        lambda: batches.renew(late, LEASE),
-        lambda: batches.begin(late, 3, no_store=False),
+        lambda: batch_work.write(late, [Result(2, b"two\n", is_error=False)]),
+        lambda: batch_work.finish(late, Batch.Status.COMPLETED, Keep(None, None)),
+        lambda: batch_work.renew(late, LEASE),
+        lambda: batch_work.begin(late, 3, no_store=False),
     ):
         with pytest.raises(LostLease):
             writes()
-    batches.release(late, timezone.now())
+    batch_work.release(late, timezone.now())
     new.refresh_from_db()
-    assert (new.worker, new.completed, new.status, batches.written(new)) == ("another", 1, "in_progress", {1})
+    assert (new.worker, new.completed, new.status, batch_work.written(new)) == ("another", 1, "in_progress", {1})
 
 
 def test_an_end_makes_files_of_what_was_written_and_none_of_what_was_not(u1, api1):
     batch = begun(u1)
-    batches.write(batch, [Result(2, b"two\n", is_error=False)])
-    batches.write(batch, [Result(1, b"one\n", is_error=False), Result(3, b"three\n", is_error=False)])
+    batch_work.write(batch, [Result(2, b"two\n", is_error=False)])
+    batch_work.write(batch, [Result(1, b"one\n", is_error=False), Result(3, b"three\n", is_error=False)])
     shown = api1.get(f"/v1/batches/{batch.id}").json()
     assert (shown["output_file_id"], shown["request_counts"]["completed"]) == (None, 3)
     assert [row["purpose"] for row in api1.get("/v1/files").json()["data"]] == ["batch"]
-    batches.finish(batch, Batch.Status.COMPLETED, Keep(timedelta(days=1), None))
+    batch_work.finish(batch, Batch.Status.COMPLETED, Keep(timedelta(days=1), None))
     shown = api1.get(f"/v1/batches/{batch.id}").json()
     assert (shown["status"], shown["error_file_id"]) == ("completed", None)
     assert b"".join(files.content(shown["output_file_id"])) == b"one\ntwo\nthree\n"
@@ -199,10 +199,10 @@ def test_what_a_batch_wrote_goes_so_long_after_its_making_as_was_asked_and_never
     settings.FILE_TTL_DAYS = ttl_days
     policy = {"output_expires_after": {"anchor": "created_at", "seconds": asked_s}} if asked_s else {}
     made = ask(api1, input_file_id=file_of(u1, line("1") + line("2", body={"model": "m"})).id, **policy).json()
-    batch = batches.begin(taken(), 2, no_store=no_store)
+    batch = batch_work.begin(taken(), 2, no_store=no_store)
     StoredFile.objects.filter(purpose="batch_output").update(created_at=timezone.now() - timedelta(hours=5))
-    batches.write(batch, [Result(1, b"one\n", is_error=False), Result(2, b"two\n", is_error=True)])
-    batches.release(batch, timezone.now())
+    batch_work.write(batch, [Result(1, b"one\n", is_error=False), Result(2, b"two\n", is_error=True)])
+    batch_work.release(batch, timezone.now())
     task.work_batches()
     shown = api1.get(f"/v1/batches/{made['id']}").json()
     for name in ("output_file_id", "error_file_id"):
@@ -257,14 +257,14 @@ def test_old_batches_go_after_their_files(u1):
 
 def test_a_user_who_goes_amid_a_batch_takes_every_word_along_and_its_worker_writes_none(u1, u2):
     batch = begun(u1)
-    batches.write(batch, [Result(1, MARKER.encode() * 9, is_error=False), Result(2, MARKER.encode(), is_error=True)])
+    batch_work.write(batch, [Result(1, MARKER.encode() * 9, is_error=False), Result(2, MARKER.encode(), is_error=True)])
     Batch.objects.update(metadata={MARKER: MARKER}, errors=[{"message": MARKER}])
     other = batch_of(u2, b"other")
     if connection.vendor == "sqlite":
         assert MARKER.encode() in on_disk()
     u1.delete()
     with pytest.raises(LostLease):
-        batches.write(batch, [Result(3, MARKER.encode(), is_error=False)])
+        batch_work.write(batch, [Result(3, MARKER.encode(), is_error=False)])
     assert [row.id for row in Batch.objects.all()] == [other.id]
     assert set(FilePiece.objects.values_list("file_id", flat=True)) == {other.input_file_id}
     if connection.vendor == "sqlite":

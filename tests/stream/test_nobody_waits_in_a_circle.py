@@ -15,7 +15,20 @@ from django.utils import timezone
 
 from streaming.models import Batch, Conversation, Engine, FilePiece, Message, Quota, QuotaUse, Response, StoredFile
 from streaming.protocol.events import TEXT, Event
-from streaming.store import batches, creation, engines, erasure, expiry, files, ledger, log, orphans, presence, usage
+from streaming.store import (
+    batch_work,
+    batches,
+    creation,
+    engines,
+    erasure,
+    expiry,
+    files,
+    ledger,
+    log,
+    orphans,
+    presence,
+    usage,
+)
 from streaming.store.creation import NewResponse
 from streaming.store.presence import Present
 from streaming.store.quotas import Claim
@@ -182,8 +195,8 @@ def _lines(user, batch):
 def _work_at(mine):
     for batch in mine:
         for number in range(5):
-            batches.write(batch, [batches.Result(number, b"line\n", bool(number % 2))])
-        batches.finish(batch, Batch.Status.COMPLETED, batches.Keep(timedelta(0), timedelta(0)))
+            batch_work.write(batch, [batch_work.Result(number, b"line\n", bool(number % 2))])
+        batch_work.finish(batch, Batch.Status.COMPLETED, batch_work.Keep(timedelta(0), timedelta(0)))
 
 
 def _batch(user, number):
@@ -193,7 +206,7 @@ def _batch(user, number):
         user=user, endpoint="/v1/chat/completions", input_file_id=file.id, created_at=timezone.now(),
         expires_at=timezone.now(), worker="worker", slot=number,
     )  # fmt: skip
-    return batches.begin(batch, 5, no_store=False)
+    return batch_work.begin(batch, 5, no_store=False)
 
 
 def test_a_hundred_answers_are_taken_over_by_three_at_once_each_by_one(user):
