@@ -99,7 +99,9 @@ def check(day: date) -> None:
             assert getattr(found[key], name) == pytest.approx(value, rel=1e-9), (key, name)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(first=st.lists(rows, max_size=8), second=st.lists(rows, max_size=4))
 def test_rollups_equal_the_rows_at_any_time_and_computed_any_number_of_times(people, first, second):
     Response.objects.all().delete()

@@ -193,8 +193,9 @@ async def test_each_timer_ends_with_its_own_reason(bench, engine, settings, sett
 
 
 async def test_the_queue_timer_ends_what_never_got_a_slot(bench, engine, settings):
-    settings.QUEUE_TIMEOUT_S = 0.1
     running = [await bench.ask({"outputs": [{"gate": "g"}]}) for _ in range(4)]
+    await engine.until(lambda e: len(e.requests) == 4)
+    settings.QUEUE_TIMEOUT_S = 0.1  # of what is asked from here on: those that run have their slots
     response, _ = await bench.ask("hello")
     row = await bench.ended(response)
     assert (row.end_state, row.end_reason, row.engine_id) == ("timed_out", "queue", None)

@@ -77,13 +77,15 @@ async def test_a_reader_elsewhere_of_an_answer_that_is_released_still_counts_for
 
 async def test_a_reader_who_comes_elsewhere_between_two_looks_is_seen_before_the_answer_is_abandoned(pair):
     bench, elsewhere, _ = pair
-    response, tail = await bench.ask("go", policy="grace=2")
+    response, tail = await bench.ask("go", policy="grace=3000")
     own = bench.reader(response, tail)
     async with asyncio.timeout(DEADLINE_S):
         await own.first()
     own.close()
     follow = follower(elsewhere, response)
     await noted(response, 1)
+    assert tail.readers == 0, "nobody has looked"
+    bench.owner.relay(response.id).leaving(0.01)  # the grace is over now, and was not before
     async with asyncio.timeout(DEADLINE_S):
         while tail.readers == 0:
             await asyncio.sleep(0)

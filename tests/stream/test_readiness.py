@@ -43,13 +43,14 @@ async def test_every_model_is_asked_once_while_the_answer_is_fresh(bench):
 
 
 async def test_a_model_that_hangs_keeps_nobody_from_the_others(bench, monkeypatch):
-    monkeypatch.setattr(probe_module, "PATIENCE_S", 1.5)
     await add("dead", options={"script": STALLS})
     await bench.owner.pool.refresh(force=True)
-    probe = Probe(bench.owner)
     async with asyncio.timeout(60):
-        ready = await probe.readiness()
+        ready = await Probe(bench.owner).readiness()
     assert (ready.trouble, ready.models, ready.answering) == ("", 2, 1)
+    monkeypatch.setattr(probe_module, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(probe_module, "ASK_AGAIN_S", 60.0)
+    probe = Probe(bench.owner)
     await threads.write(lambda: Engine.objects.filter(model="scripted").update(enabled=False))
     await bench.owner.pool.refresh(force=True)
     ready = await probe.readiness()

@@ -11,7 +11,7 @@ from streaming.models import ResponseEvent
 from streaming.store import threads
 from tests.stream.conftest import DEADLINE_S, text_of, until_stored
 from tests.stream.test_a_response_from_question_to_end import read
-from tests.stream.test_the_journal import locked_database
+from tests.stream.test_the_journal import locked_database, wait_for_storage
 
 SAID = "".join(f"w{n} " for n in range(30))
 
@@ -34,16 +34,26 @@ def unlucky(monkeypatch):
     return arm
 
 
+def gates(words: str, gate: str) -> list[str]:
+    """One behind each word but the last, and that behind all."""
+    return [*(f"{gate} {nth}" for nth in range(1, len(words.split()))), gate]
+
+
 def saying(words: str, gate: str) -> dict:
     outputs = [{"text": word + " "} for word in words.split()]
-    return {"outputs": [*outputs, {"gate": gate}, {"text": "end"}], "delay_s": 0.005}
+    each = [step for output, name in zip(outputs, gates(words, gate), strict=True) for step in (output, {"gate": name})]
+    return {"outputs": [*each, {"text": "end"}]}
 
 
-async def said(bench, words: str, gate: str):
+async def said(bench, engine, words: str, gate: str):
     """A response that has said these words, each an event that a reader could have seen, and waits at a gate."""
     response, tail = await bench.ask(saying(words, gate))
-    await until_stored(tail, lambda t: len(text_of(t.events)) > 0)
-    await until_stored(tail, lambda t: t.sent_tokens >= len(words))
+    count = 0
+    for word, name in zip(words.split(), gates(words, gate), strict=True):
+        count += len(word) + 1
+        await until_stored(tail, lambda t, count=count: t.sent_tokens == count)
+        if name != gate:
+            engine.open_gate(name)
     return response, tail
 
 
@@ -54,8 +64,8 @@ async def forget(response, after_seq: int) -> int:
 
 
 async def test_what_readers_saw_is_written_again_also_of_answers_that_have_nothing_new_to_store(bench, engine, unlucky):
-    silent, silent_tail = await said(bench, SAID, "silent")
-    talking, talking_tail = await said(bench, SAID, "talking")
+    silent, silent_tail = await said(bench, engine, SAID, "silent")
+    talking, talking_tail = await said(bench, engine, SAID, "talking")
     before = [await bench.log(response) for response in (silent, talking)]
     for response, tail in ((silent, silent_tail), (talking, talking_tail)):
         assert await forget(response, tail.last_seq - 10) == 10
@@ -73,7 +83,7 @@ async def test_what_readers_saw_is_written_again_also_of_answers_that_have_nothi
 
 async def test_an_answer_of_which_more_was_lost_than_memory_holds_ends_with_what_the_log_has(bench, engine, unlucky):
     words = "".join(f"w{n} " for n in range(3 * KEEP_EVENTS))
-    response, tail = await said(bench, words, "g")
+    response, tail = await said(bench, engine, words, "g")
     assert tail.first_seq > 11
     await forget(response, after_seq=10)
     unlucky()
@@ -86,7 +96,6 @@ async def test_an_answer_of_which_more_was_lost_than_memory_holds_ends_with_what
 
 
 async def test_a_commit_that_hangs_for_too_long_is_as_one_that_fails(bench, engine):
-    bench.owner.journal._patience_s = 0.5
     response, tail = await bench.ask({"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.01})
     silent, silent_tail = await bench.ask({"outputs": [{"text": "a"}, {"gate": "g"}, {"text": "b"}]})
     await until_stored(silent_tail, lambda t: text_of(t.events) == "a")
@@ -95,10 +104,12 @@ async def test_a_commit_that_hangs_for_too_long_is_as_one_that_fails(bench, engi
         await reader.first()
         await engine.until(lambda e: e.outputs_given > 5)
     with locked_database():
+        wait_for_storage(bench.owner.journal, 0.5)
         data = await read(reader)
         async with asyncio.timeout(DEADLINE_S):
             await engine.until(lambda e: not any(n for r, n in e.running.items() if r.startswith(response.id)))
         assert not bench.owner.journal._in_flight.failed
+    wait_for_storage(bench.owner.journal, DEADLINE_S)
     assert b"stream_detached" in data
     row = await bench.ended(response)
     assert (row.end_state, row.end_reason) == ("errored", "storage")
@@ -108,8 +119,8 @@ async def test_a_commit_that_hangs_for_too_long_is_as_one_that_fails(bench, engi
 
 
 async def test_nobody_waits_for_a_row_that_a_hanging_commit_is_to_store(bench):
-    bench.owner.journal._patience_s = 0.2
     with locked_database():
+        wait_for_storage(bench.owner.journal, 0.2)
         async with asyncio.timeout(DEADLINE_S):
             with pytest.raises(OperationalError, match="takes no writes"):
                 await bench.ask({"outputs": [{"text": "a"}]})

@@ -17,21 +17,24 @@ from tests.stream.conftest import DEADLINE_S, frames_text, text_of, until_stored
 
 WORDS = [{"text": f"word{i} "} for i in range(60)]
 WHOLE = "".join(word["text"] for word in WORDS)
+#: Where an answer waits: before its owner is gone it cannot end, however long that takes.
+AMID = "amid the words"
 
 
 @pytest.fixture
 async def scripted(row, bench):
     """The engine plays one script for everybody: an adopted API response has no question to read one from."""
-    row.options = {"script": {"outputs": WORDS, "delay_s": 0.004}}
+    row.options = {"script": {"outputs": [*WORDS[:30], {"gate": AMID}, *WORDS[30:]], "delay_s": 0.004}}
     await threads.run(row.save)
     await bench.owner.pool.refresh(force=True)
+    return engine_for(row)
 
 
 async def die(bench, response):
     """Stop a relay as kill -9 does to what others see: nothing more is written, nothing is released."""
     relay = bench.owner.relay(response.id)
     tail = relay.tail
-    await until_stored(tail, lambda t: t.last_seq >= 5)
+    await until_stored(tail, lambda t: t.sent_tokens > 0)
     relay.give_up()
     tail.released = True
     async with asyncio.timeout(DEADLINE_S):
@@ -44,6 +47,7 @@ async def test_a_successor_carries_on_what_its_policy_lets_run_exactly_where_it_
     response, _ = await bench.ask("go", policy=policy)
     await die(bench, response)
     before = await bench.log(response)
+    scripted.open_gate(AMID)
     assert await adopt_all(successor.owner) == 1
     reader = successor.reader(response, successor.owner.tail(response.id))
     async with asyncio.timeout(DEADLINE_S):
@@ -109,6 +113,7 @@ async def test_a_process_that_was_taken_over_can_neither_append_nor_end(bench, s
         await reader.first()
     end = End(TRUNCATED, "relay_lost")
     assert await threads.run(orphans.end_orphan, await bench.row(response), end)
+    scripted.open_gate(AMID)
     async with asyncio.timeout(DEADLINE_S):
         frames = [frame async for frame in reader.frames()]
     reader.close()
@@ -139,6 +144,7 @@ async def test_an_owner_that_leaves_releases_what_runs_and_detaches_its_readers(
     data = await reading
     assert b"stream_detached" in data
     assert (await bench.row(response)).owner is None
+    scripted.open_gate(AMID)
     await adopt_all(successor.owner)
     again = successor.reader(response, successor.owner.tail(response.id), cursor=reader.cursor)
     rest = await _all(again)
@@ -167,6 +173,7 @@ async def test_one_that_cannot_be_carried_on_ends_and_keeps_nobody_from_starting
     await die(bench, damaged)
     await die(bench, good)
     await _store(damaged, **damage)
+    scripted.open_gate(AMID)
     assert await adopt_all(successor.owner) == 2
     row = await successor.row(damaged)
     assert (row.end_state, row.end_reason) == ("truncated", "relay_lost")
@@ -184,13 +191,14 @@ async def test_what_a_person_had_stopped_before_its_owner_died_is_not_carried_on
     assert len(engine.requests) == asked
 
 
-async def test_the_token_ids_of_a_logit_bias_are_numbers_again_when_it_is_carried_on(bench, scripted, successor, row):
+async def test_the_token_ids_of_a_logit_bias_are_numbers_again_when_it_is_carried_on(bench, scripted, successor):
     bias = {7: -100.0, 9: 5.5}
     response, _ = await bench.ask("go", policy="background", sampling={"logit_bias": bias, "temperature": 0.5})
     await die(bench, response)
+    scripted.open_gate(AMID)
     await adopt_all(successor.owner)
     await successor.ended(response)
-    requests = [r for r in engine_for(row).requests if r.request_id.startswith(response.id)]
+    requests = [r for r in scripted.requests if r.request_id.startswith(response.id)]
     assert [request.sampling.logit_bias for request in requests] == [bias, bias]
 
 
