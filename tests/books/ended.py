@@ -13,7 +13,7 @@ from tests.books.happenings import CUT, MOST, Asked, Happening, full, reads
 from tests.fault_engine import FaultEngine
 from tests.stream.conftest import DEADLINE_S, Bench, until_stored
 
-LONG_S = 20.0
+LONG_S = 60.0
 
 
 def set_timers(settings, happening: Happening) -> None:

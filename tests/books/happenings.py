@@ -97,6 +97,11 @@ async def is_left(asked: Asked) -> None:
     asked.reader.close()
 
 
+async def runs_out_of_time(asked: Asked) -> None:
+    """Its last timer fires, now."""
+    asked.bench.owner.relay(asked.response.id)._watch.start("total", 0)
+
+
 async def is_superseded(asked: Asked) -> None:
     """By a new message in its conversation, as the page sends it; its answer comes from another engine."""
     page = AsyncClient()

@@ -1,5 +1,7 @@
 """The counting matrix on the real llama.cpp worker: exact but for the steps that it makes before it notices. 15 s."""
 
+from dataclasses import replace
+
 import pytest
 from django.db.models import Sum
 
@@ -8,7 +10,8 @@ from streaming.models import Engine, ResponseEvent
 from streaming.store import threads
 from streaming.store.ledger import TOKENS_PER_ABORT
 from tests.books.ended import ended_row, set_timers
-from tests.books.happenings import ADOPTED, CUT, HAPPENINGS, SLOTS
+from tests.books.happenings import ADOPTED, CUT, HAPPENINGS, SLOTS, runs_out_of_time
+from tests.books.standing import NO_END, cut_off
 from tests.engine.conftest import until
 from tests.fault_engine import FaultEngine
 
@@ -16,7 +19,6 @@ pytestmark = pytest.mark.engine
 
 #: Of what ends by it, and of what is to be met in the middle; the demo model's end tokens do not come.
 LIMIT, FAR_LIMIT = 60, 400
-NO_END = {"logit_bias": {2: -100.0, 0: -100.0}}
 LIMITED, QUEUED, LOST, LEFT = "it reaches its limit", "no slot is free", "its process is lost", "the reader leaves"
 #: What a real engine does not do when it is told to belongs to the fault engine.
 CELLS = [
@@ -35,6 +37,16 @@ async def wire(worker_url, demo_tokenizer, bench):
     await engine.aclose()
 
 
+def held_amid(case, url):
+    """The same, done while the worker stands: what it has made until then is read."""
+    deed = case.deed or runs_out_of_time
+
+    async def done(asked):
+        await cut_off(url, asked.bench.owner.relay(asked.response.id), lambda: deed(asked))
+
+    return replace(case, deed=done, timers={})
+
+
 async def counted(wire) -> int:
     """What it has made, once it works on nothing."""
 
@@ -48,10 +60,12 @@ async def counted(wire) -> int:
 @pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("happening", CELLS)
 async def test_the_row_says_what_the_worker_made_but_for_what_it_makes_unseen(
-    bench, settings, wire, happening, streamed
+    bench, settings, wire, worker_url, happening, streamed
 ):
     case, before = HAPPENINGS[happening], await counted(wire)
     limit = LIMIT if happening in (LIMITED, ADOPTED) else FAR_LIMIT
+    if happening not in (LIMITED, QUEUED, LOST, ADOPTED):
+        case = held_amid(case, worker_url)
     set_timers(settings, case)
     text, server = "Write a long story.", FaultEngine()  # nobody asks that one
     row = await ended_row(bench, server, case, streamed, text=text, max_tokens=limit, sampling=NO_END)

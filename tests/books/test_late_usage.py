@@ -17,6 +17,8 @@ from tests.fault_engine import FaultEngine
 from tests.stream.conftest import until_stored
 
 LIMIT = 60
+#: At this pace an answer of LIMIT tokens takes 6 s: it is amid them when it is taken over, also where that takes long.
+SLOW = {"rate": 10}
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ async def test_after_an_adoption_the_books_are_exact_and_the_log_has_nothing_of_
 ):
     await added(tmp_path, "vllm", server.url)
     await looked()
-    server.set_control({"stall_after": 12} if is_silent else {})
+    server.set_control({"stall_after": 12} if is_silent else SLOW)
     response = await begun(bench)
     if is_silent:
         await until_stored(bench.owner.tail(response.id), lambda tail: tail.sent_tokens == 12)
@@ -74,6 +76,7 @@ async def test_a_stop_of_what_seems_an_orphan_reaches_its_engine_and_the_count_i
 ):
     await added(tmp_path, "vllm", server.url)
     await looked()
+    server.set_control(SLOW)
     response = await begun(bench)
     await stop(successor.owner, response, "user")
     row = await told_late(bench, response)
@@ -87,7 +90,9 @@ async def test_an_attempt_after_a_failed_one_is_aborted_and_counted_under_its_ow
     bench, tmp_path, server, successor
 ):
     await added(tmp_path, "vllm", "http://127.0.0.1:9", server.url)
+    server.set_control(SLOW)
     response = await begun(bench)
+    server.set_control({})
     (failed,) = response.attempts
     assert failed["request_id"] == f"{response.id}-1"
     await adopt_or_end(successor.owner, response)
@@ -100,10 +105,12 @@ async def test_an_attempt_after_a_failed_one_is_aborted_and_counted_under_its_ow
 
 async def test_nothing_else_of_a_response_can_be_changed_that_way_and_not_before_its_end(bench, tmp_path, server):
     await added(tmp_path, "vllm", server.url)
+    server.set_control({"stall_after": 12})
     response = await begun(bench)
     made = {"request_id": f"{response.id}-1", "count": "exact", "generated_tokens": 999}
     made |= {"prompt_tokens": 7, "cached_tokens": None, "engine_id": None}
     assert await threads.write(attempts.note_made, response.id, [made]) is False
+    await stop(bench.owner, response, "api")
     row = await bench.ended(response)
     assert await threads.write(attempts.note_made, row.id, [made]) is True
     assert (await bench.row(row)).attempts == row.attempts, "it was not lost"
