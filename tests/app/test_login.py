@@ -73,7 +73,7 @@ def test_of_two_requests_at_the_same_time_one_is_logged_in(u1):
     with transaction.atomic():
         LoginToken.objects.select_for_update().get()
         [thread.start() for thread in threads]
-        eventually(both_wait_for_a_row, 10)
+        eventually(both_wait_for_a_row)
     [thread.join() for thread in threads]
     assert won == [1]
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("quick", deadline=None, max_examples=60)
+#: How long an example takes, or its drawing, says something of the machine alone.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=60, **PATIENT)
 # No database of earlier examples: 10,000 a law fill a disk, and what once failed belongs into a test of its own.
-settings.register_profile(
-    "thorough", deadline=None, max_examples=10_000, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("thorough", max_examples=10_000, database=None, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -13,6 +13,7 @@ from chatsite.server.limits import Limits
 from chatsite.server.listener import ListenError, bind
 
 CHUNK = b"x" * 65536
+LEAVING = asyncio.Event()
 
 
 def say(text: str) -> None:
@@ -123,6 +124,13 @@ async def later(scope: Any, receive: Any, send: Any) -> None:
     await body(send, scope["query_string"])
 
 
+async def when_leaving(scope: Any, receive: Any, send: Any) -> None:
+    """Answers as soon as the process is about to end, and not before."""
+    await LEAVING.wait()
+    await start(send)
+    await body(send, b"leaving")
+
+
 async def engine(scope: Any, receive: Any, send: Any) -> None:
     """Says what the server runs on."""
     from twisted.internet import reactor
@@ -161,6 +169,7 @@ class App:
 
     async def shutdown(self, drain_s: float) -> None:
         say(f"shutdown {drain_s:g}")
+        LEAVING.set()
         if self.mode == "shutdown_hangs":
             while True:
                 with contextlib.suppress(asyncio.CancelledError):

@@ -59,12 +59,12 @@ def test_sigterm_closes_the_door_calls_the_application_and_ends(launch):
 
 def test_a_response_that_ends_within_the_drain_ends_whole(launch):
     server = launch(drain_s=10)
-    sock = server.get("/later?1")
-    server.wait_for("called later")
+    sock = server.get("/when_leaving")
+    server.wait_for("called when_leaving")
     server.signal(signal.SIGTERM)
     answer = read_all(sock)
     assert b"Connection: close" in answer
-    assert answer.endswith(b"1\r\n1\r\n0\r\n\r\n")
+    assert answer.endswith(b"7\r\nleaving\r\n0\r\n\r\n")
     assert server.exit_code() == 0
 
 
@@ -104,7 +104,7 @@ def test_open_streams_are_broken_off_and_named_when_the_drain_is_over(launch):
 def test_who_still_waits_for_a_first_byte_when_the_drain_is_over_is_told_to_come_again(launch):
     server = launch(drain_s=0.3)
     waiting, page = server.get("/api/later?60"), server.get("/later?60")
-    server.wait_for("called later")
+    server.wait_for("called later", count=2)
     server.signal(signal.SIGTERM)
     answer = read_all(waiting)
     assert b" 503 " in answer

@@ -9,11 +9,12 @@ import pytest
 from chatsite import free_ports
 from deploy.setup.places import ROOT
 
-#: Finds some of the ports that it is given, and keeps them until it may end.
+#: Finds some of the ports that it is given, and keeps them until it may end. By itself it looks where no other process
+#: of a run does: what it gives back must be found here alone.
 PROCESS = """
 import sys
 from chatsite import free_ports
-free_ports.never_handed_out = lambda: [int(port) for port in sys.argv[2:]] or list(range(11_000, 20_000))
+free_ports.never_handed_out = lambda: [int(port) for port in sys.argv[2:]] or list(range(10_000, 11_000))
 print(*free_ports.free_ports(int(sys.argv[1])), flush=True)
 input()
 """
