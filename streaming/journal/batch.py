@@ -10,8 +10,9 @@ from streaming.protocol.events import Event
 from streaming.store import log, responses
 from streaming.store.responses import Delivered, Ending, Started
 from streaming.store.threads import drop_broken_connection
+from streaming.store.trouble import UNAVAILABLE
 
-from .creation import UNAVAILABLE, Creation
+from .creation import Creation
 from .tail import Tail
 
 logger = logging.getLogger(__name__)

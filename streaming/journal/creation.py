@@ -3,14 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 
-from django.db import InterfaceError, InternalError, OperationalError
+from django.db import OperationalError
 
 from streaming.models import Response
 from streaming.store import creation
 from streaming.store.creation import NewResponse
-
-#: Errors of the database, not of a row. PostgreSQL says InternalError when it has become read-only.
-UNAVAILABLE = (OperationalError, InterfaceError, InternalError)
+from streaming.store.trouble import UNAVAILABLE
 
 
 def no_storage() -> OperationalError:

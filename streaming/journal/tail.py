@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streaming.metrics.delivery import Delivery
-from streaming.protocol.events import ENDED, STARTED, Draft, Event, merge, size_bytes
+from streaming.protocol.events import AT_MS_MAX, ENDED, STARTED, Draft, Event, merge, size_bytes
 
 KEEP_EVENTS = 64
 KEEP_ENDED_EVENTS = 16
@@ -106,7 +106,7 @@ class Tail:
 
     def at_ms(self, now: float) -> int:
         """A moment of the event loop's clock as an event's time."""
-        return int((now - self.began_at) * 1000)
+        return min(AT_MS_MAX, int((now - self.began_at) * 1000))
 
     def number(self, now: float) -> list[Event]:
         """Take all that is pending as events numbered on from the last stored one; merges adjacent deltas."""

@@ -3,11 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from django.conf import settings
-from django.db import DatabaseError
 
 from streaming.engine.registry import engine_for
 from streaming.models import Engine, Response
@@ -19,6 +17,7 @@ from streaming.relay import Job
 from streaming.store import history, log, orphans, threads
 from streaming.store.attempts import has_called
 from streaming.store.packing import unpack_prompt
+from streaming.store.trouble import UNAVAILABLE
 
 from .ask import Ask
 from .beginning import beginning_of, job_of
@@ -46,7 +45,7 @@ async def adopt_or_end(owner: Owner, response: Response, reader_waits: bool = Fa
 
     ``reader_waits``: the caller attaches a reader before it awaits anything else. A response that a person asked
     to stop, and whose owner died before its end was stored, is not carried on.
-    Raises nothing but DatabaseError: one that cannot be read must keep nobody from starting or sweeping.
+    Raises nothing but UNAVAILABLE: one that cannot be read, or written, must keep nobody from starting or sweeping.
     """
     if owner.relay(response.id) or owner.places.expects(response.id):
         # The row is ours a moment before its relay runs: who comes meanwhile must not begin a second one.
@@ -59,14 +58,24 @@ async def adopt_or_end(owner: Owner, response: Response, reader_waits: bool = Fa
 async def _adopt_or_lose(owner: Owner, response: Response, reader_waits: bool) -> None:
     try:
         await _adopt_or_end(owner, response, reader_waits)
-    except DatabaseError:
+    except UNAVAILABLE:
         raise
     except Exception:
         logger.exception("%s could not be carried on", response.id)
-        # Taking over may have stopped half way: whoever owns it by now. It may also be deleted by now.
-        with suppress(Response.DoesNotExist):
-            await threads.run(response.refresh_from_db)
-            await threads.write(orphans.end_orphan, response, orphans.LOST)
+        await _lose(response)
+
+
+async def _lose(response: Response) -> None:
+    """Taking over may have stopped half way: whoever owns it by now. It may also be deleted by now."""
+    try:
+        await threads.run(response.refresh_from_db)
+        await threads.write(orphans.end_orphan, response, orphans.LOST)
+    except UNAVAILABLE:
+        raise
+    except Response.DoesNotExist:
+        pass
+    except Exception:
+        logger.exception("%s could not be ended", response.id)
 
 
 async def _adopt_or_end(owner: Owner, response: Response, reader_waits: bool) -> None:
@@ -130,7 +139,7 @@ async def _carry_on(
         events,
         user_id=response.user_id,
         received_at=asyncio.get_running_loop().time(),
-        age_s=orphans.age_ms(response) / 1000,
+        age_s=orphans.age_ms(response, events) / 1000,
         followers=followers,
     )
 

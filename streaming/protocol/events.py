@@ -42,10 +42,15 @@ class Draft(NamedTuple):
     token_count: int = 0
 
 
+#: The latest time of an event, 25 days: its column holds no more, and who is taken over may have waited for years.
+AT_MS_MAX = 2**31 - 1
+
+
 class Event(NamedTuple):
     """A stored event. ``seq`` runs 1, 2, 3 … without gaps; ``epoch`` is the owner's that wrote it.
 
-    ``at_ms`` is when it was taken to be stored, since the request arrived; None where that is not known.
+    ``at_ms`` is when it was taken to be stored, since the request arrived, at most AT_MS_MAX; None where that is not
+    known.
     """
 
     seq: int

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from streaming.models import Response, WebProcess
 from streaming.protocol.end_state import OWNER_LOST, End, decide
-from streaming.protocol.events import CONTINUED, ENDED, TEXT, Event
+from streaming.protocol.events import AT_MS_MAX, CONTINUED, ENDED, TEXT, Event
 from streaming.protocol.rounds import rounds_of
 
 from . import attempts, log, presence
@@ -87,7 +87,7 @@ def _take(response: Response, new_owner: str | None) -> list[Event] | None:
 def _next(response: Response, events: Sequence[Event], kind: str, payload: Mapping[str, Any]) -> Event:
     """The one that who takes over puts behind the log."""
     seq = events[-1].seq + 1 if events else 1
-    return Event(seq, response.epoch + 1, kind, payload, at_ms=age_ms(response))
+    return Event(seq, response.epoch + 1, kind, payload, at_ms=age_ms(response, events))
 
 
 def _queue(response_id: str) -> None:
@@ -118,9 +118,11 @@ def _append(response_id: str, event: Event) -> None:
     log.insert([(response_id, event)])
 
 
-def age_ms(response: Response) -> int:
-    """How long ago the request arrived, by clocks that may differ a little from process to process."""
-    return max(0, round((timezone.now() - response.created_at).total_seconds() * 1000))
+def age_ms(response: Response, events: Sequence[Event]) -> int:
+    """How long ago the request arrived, by wall clocks that may differ: never less than its log says, or too much."""
+    age = round((timezone.now() - response.created_at).total_seconds() * 1000)
+    last = events[-1].at_ms if events else None
+    return min(AT_MS_MAX, max(0, last or 0, age))
 
 
 def tokens_of(events: Iterable[Event]) -> int:

@@ -6,6 +6,7 @@ from django.core.cache import cache
 
 from streaming.models import Response, WebProcess
 from streaming.store import orphans
+from streaming.store.trouble import UNAVAILABLE
 
 from .ticks import tick
 
@@ -23,10 +24,21 @@ def end_orphans() -> int:
     unended = orphans.unended()
     judged = {_owner(response) for response in unended}
     dead = {owner for owner in judged if _stands_still(owner, beats.get(owner))}
-    ended = sum(orphans.end_orphan(response, orphans.LOST) for response in unended if _owner(response) in dead)
+    ended = sum(_end(response) for response in unended if _owner(response) in dead)
     if ended:
         logger.warning("ended %d responses that nobody carried on", ended)
     return ended
+
+
+def _end(response: Response) -> bool:
+    """One that cannot be ended keeps no other from it."""
+    try:
+        return orphans.end_orphan(response, orphans.LOST)
+    except UNAVAILABLE:
+        raise
+    except Exception:
+        logger.exception("%s could not be ended", response.id)
+        return False
 
 
 def _owner(response: Response) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 from django.core.cache import cache
+from django.db import DataError
 
 from streaming.models import Response
 from streaming.store import creation, orphans
@@ -56,3 +57,24 @@ def test_what_was_released_and_never_adopted_is_ended_too(running):
     orphans.release("web_x")
     assert sum(end_orphans() for _ in range(DEAD_TICKS + 1)) == 1
     assert state(running) == ("ended", "truncated", "relay_lost")
+
+
+def test_one_that_cannot_be_ended_keeps_no_other_from_it(running, user, monkeypatch):
+    bad = creation.create(
+        NewResponse(
+            user_id=user.pk, purpose="api", dialect="openai_chat", model="m", policy="abort", stream=True, request={},
+            prompt_ids=(1, 2, 3), owner="web_x", id="resp_00000000000000000000000000",
+        )
+    )  # fmt: skip
+    end, refused = orphans.end_orphan, []
+
+    def end_unless_bad(response, how):
+        if response.id == bad.id:
+            refused.append(response.id)
+            raise DataError("value out of range")
+        return end(response, how)
+
+    monkeypatch.setattr(orphans, "end_orphan", end_unless_bad)
+    assert sum(end_orphans() for _ in range(DEAD_TICKS + 1)) == 1
+    assert refused == [bad.id]
+    assert state(running)[0] == "ended"

@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from django.db import DataError
 
 from streaming.engine.registry import engine_for
+from streaming.models import Response
 from streaming.ownership.company import Company
 from streaming.ownership.owner import Owner
 from streaming.ownership.stop import stop
@@ -134,3 +136,21 @@ async def test_a_released_response_is_taken_at_the_next_sweep(bench, other):
     await sweep.sweep()
     assert elsewhere.owner.relay(response.id) is not None
     await stop(elsewhere.owner, await elsewhere.row(response), "user")
+
+
+async def test_one_that_can_neither_be_carried_on_nor_ended_keeps_no_other_from_being_taken_over(
+    bench, other, monkeypatch
+):
+    _, sweep = other
+    fields = {"purpose": "api", "dialect": "openai_chat", "model": "scripted", "policy": "abort"}
+    bad, good = [await threads.write(Response.objects.create, owner=None, **fields) for _ in range(2)]
+    end = orphans.end_orphan
+
+    def end_unless_bad(response, how):
+        if response.id == bad.id:
+            raise DataError("value out of range")
+        return end(response, how)
+
+    monkeypatch.setattr(orphans, "end_orphan", end_unless_bad)
+    await sweep.sweep()
+    assert [(await bench.row(response)).end_reason for response in (bad, good)] == ["", "relay_lost"]
