@@ -18,6 +18,7 @@ if settings.LOG_FORMAT == "json":
 app.autodiscover_tasks(["streaming"])
 # In this order: a title or a batch never goes before what keeps the site in order.
 app.conf.task_queues = [Queue("tasks"), Queue("titles")]
+app.conf.beat_scheduler = "chatsite.beat:Scheduler"
 app.conf.beat_schedule = {
     "end-orphans": {"task": "streaming.end_orphans", "schedule": 5.0},
     "find-untitled": {"task": "streaming.find_untitled", "schedule": 5.0},

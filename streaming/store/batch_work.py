@@ -9,13 +9,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Sum
+from django.db.models import F, Q, Sum
 from django.db.models.functions import Length
 from django.utils import timezone
 
 from streaming.models import Batch, FilePiece, StoredFile
 
+from . import clock
+
 Status = Batch.Status
+#: How long a batch may rest between two turns.
+LONGEST_REST = timedelta(minutes=5)
 
 
 class LostLease(Exception):
@@ -42,13 +46,16 @@ class Keep:
 def take(worker: str, slots: int, lease: timedelta) -> Batch | None:
     """The batch that has waited longest, to be worked at by this worker alone; None where no slot or no batch is free.
 
-    Who took one and has not come back in its lease has lost it.
+    Who took one and has not come back in its lease has lost it. A moment that lies further ahead than anybody puts one
+    was written before the clock was set back, and has passed.
     """
-    now = timezone.now()
+    now = clock.now()
     if not Batch.objects.filter(status__in=Batch.UNFINISHED).exists():
         return None
-    Batch.objects.filter(lease_until__lt=now).update(worker="", slot=None, lease_until=None)
-    due = Batch.objects.filter(status__in=Batch.UNFINISHED, slot__isnull=True, due_at__lte=now)
+    lost = Q(lease_until__lt=now) | Q(lease_until__gt=now + 2 * lease)
+    Batch.objects.filter(lost).update(worker="", slot=None, lease_until=None)
+    has_rested = Q(due_at__lte=now) | Q(due_at__gt=now + 2 * LONGEST_REST)
+    due = Batch.objects.filter(has_rested, status__in=Batch.UNFINISHED, slot__isnull=True)
     batch_id = due.order_by("due_at").values_list("id", flat=True).first()
     for slot in range(slots) if batch_id else ():
         try:
@@ -62,15 +69,16 @@ def take(worker: str, slots: int, lease: timedelta) -> Batch | None:
 
 def renew(batch: Batch, lease: timedelta) -> Batch:
     """Its worker is still at it; the row as it is now. Raises LostLease."""
-    _change(batch, lease_until=timezone.now() + lease)
+    _change(batch, lease_until=clock.now() + lease)
     now = Batch.objects.filter(id=batch.id, worker=batch.worker).first()
     if now is None:
         raise LostLease
     return now
 
 
-def release(batch: Batch, due_at: datetime) -> None:
-    """Let others have it, from a time on; does nothing where it is lost."""
+def release(batch: Batch, rest: timedelta) -> None:
+    """Let others have it, after a rest of LONGEST_REST at most; does nothing where it is lost."""
+    due_at = clock.now() + min(rest, LONGEST_REST)
     mine = Batch.objects.filter(id=batch.id, worker=batch.worker)
     mine.update(worker="", slot=None, lease_until=None, due_at=due_at)
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from streaming.models import Batch, Response, StoredFile
 from streaming.protocol import end_state
 
-from . import files, paging, responses
+from . import clock, files, paging, responses
 
 ID_FORMAT = re.compile(r"batch_[0-9A-HJKMNP-TV-Z]{26}", re.ASCII)
 WINDOW = timedelta(hours=24)
@@ -61,6 +61,7 @@ def create(new: NewBatch, unfinished_max: int) -> Batch:
             output_ttl_s=new.output_ttl_s,
             created_at=now,
             expires_at=now + WINDOW,
+            due_at=clock.now(),
         )
 
 
@@ -81,7 +82,7 @@ def cancel(batch_id: str, reason: str) -> bool:
 
     ``reason`` is the end reason of what is stopped.
     """
-    now = timezone.now()
+    now = clock.now()
     running = Batch.objects.filter(id=batch_id, status__in=(Status.VALIDATING, Status.IN_PROGRESS))
     is_running = bool(running.update(status=Status.CANCELLING, cancelling_at=now, due_at=now))
     if is_running:

@@ -9,15 +9,20 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from streaming.models import Response, WebhookDelivery, WebhookEndpoint
+
+from . import clock
 
 #: In a statement that ends a response: whether it has to be told to anybody. Probes are nobody's.
 ANYBODY_LISTENS = (
     "streaming_response.purpose <> 'probe' AND EXISTS (SELECT 1 FROM streaming_webhookendpoint w WHERE w.enabled)"
 )
 EVENT_TYPE = "response.ended"
+#: How long an endpoint may rest.
+LONGEST_REST = timedelta(minutes=5)
 
 
 def note_ended(response_id: str) -> None:
@@ -27,7 +32,8 @@ def note_ended(response_id: str) -> None:
         return
     payload = payload_of(Response.objects.select_related("api_key").get(id=response_id))
     WebhookDelivery.objects.bulk_create(
-        WebhookDelivery(endpoint_id=endpoint_id, response_id=response_id, payload=payload) for endpoint_id in endpoints
+        WebhookDelivery(endpoint_id=endpoint_id, response_id=response_id, payload=payload, due_at=Now())
+        for endpoint_id in endpoints
     )
 
 
@@ -74,8 +80,10 @@ def take_due(per_endpoint: int, lease: timedelta) -> list[WebhookDelivery]:
 
     A worker that dies has only delayed its deliveries: they are due again when the lease is over.
     """
-    now = timezone.now()
-    awake = WebhookEndpoint.objects.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), enabled=True)
+    now = clock.now()
+    # Further ahead than anybody puts one is a moment that was written before the clock was set back.
+    has_rested = Q(rests_until__isnull=True) | Q(rests_until__lte=now) | Q(rests_until__gt=now + 2 * LONGEST_REST)
+    awake = WebhookEndpoint.objects.filter(has_rested, enabled=True)
     return [delivery for endpoint in awake for delivery in _take_due_of(endpoint, per_endpoint, now, lease)]
 
 
@@ -97,10 +105,9 @@ def is_well(endpoint_id: int) -> None:
 
 
 def rests(endpoint_id: int, length: timedelta) -> None:
-    """The endpoint took nothing of a round, and gets nothing for a while."""
-    WebhookEndpoint.objects.filter(pk=endpoint_id).update(
-        failed_rounds=F("failed_rounds") + 1, rests_until=timezone.now() + length
-    )
+    """The endpoint took nothing of a round, and gets nothing for a while, LONGEST_REST at most."""
+    until = clock.now() + min(length, LONGEST_REST)
+    WebhookEndpoint.objects.filter(pk=endpoint_id).update(failed_rounds=F("failed_rounds") + 1, rests_until=until)
 
 
 def told(delivery: WebhookDelivery, status: int) -> None:
@@ -112,7 +119,7 @@ def told(delivery: WebhookDelivery, status: int) -> None:
 
 def failed(delivery: WebhookDelivery, error: str, status: int | None, again_in: timedelta | None) -> None:
     """It did not; None for ``again_in``: nobody tries again by itself. No-op where another worker was heard."""
-    now = timezone.now()
+    now = clock.now()
     fields: dict[str, Any] = {"last_error": error[:200], "last_status": status}
     if again_in is None:
         fields |= {"state": WebhookDelivery.State.DEAD, "ended_at": now}
@@ -127,7 +134,7 @@ def send_again(ids: Sequence[int]) -> int:
     return (
         WebhookDelivery.objects.filter(pk__in=ids)
         .exclude(state=WebhookDelivery.State.PENDING)
-        .update(state=WebhookDelivery.State.PENDING, attempts=0, due_at=timezone.now(), ended_at=None)
+        .update(state=WebhookDelivery.State.PENDING, attempts=0, due_at=clock.now(), ended_at=None)
     )
 
 

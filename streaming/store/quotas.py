@@ -4,7 +4,6 @@ Reserving locks the rows of use; the end only adds rows, so a commit of the jour
 Decides no limit itself: streaming.store.quota_windows does.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from django.db import connection
 from streaming.models import Quota, QuotaSettlement, QuotaUse
 from streaming.protocol.end_state import ABANDONED, CANCELLED, COMPLETED
 
+from . import clock as database_clock
 from .quota_windows import DAY, MINUTE, MONTH, Full, Limits, Used, fitting, left, tightest
 
 #: A place where something is counted: a quota, and the member where each has the whole of it (else 0).
@@ -76,7 +76,7 @@ def reserve(
     uses = _locked(claim.places)
     if not uses:
         return None
-    now_s = clock() if clock else _database_now_s()
+    now_s = clock() if clock else database_clock.now_s()
     rows = [(use, limits_of(use.quota), Used(use.streams, use.windows)) for use in uses]
     _fold(rows)
     answer = most_tokens
@@ -135,15 +135,6 @@ def _fold(rows: Sequence[tuple[QuotaUse, Limits, Used]]) -> None:
         )
         for use_id, at_s, requests, tokens in cursor.fetchall():
             by_use[use_id].give_back(at_s, requests, tokens)
-
-
-def _database_now_s() -> float:
-    """One clock for all processes. SQLite has one process, and that process's clock."""
-    if connection.vendor == "sqlite":
-        return time.time()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
-        return float(cursor.fetchone()[0])
 
 
 def charged(end_state: str, was_taken: bool, prompt_tokens: int, generated_tokens: int) -> int:

@@ -9,7 +9,6 @@ from datetime import timedelta
 from itertools import islice
 
 from django.conf import settings
-from django.utils import timezone
 
 from streaming.models import Batch
 from streaming.protocol.batch_lines import check, unanswered
@@ -24,9 +23,8 @@ logger = logging.getLogger(__name__)
 
 #: A turn's length, well below every limit of a task's time; then who has waited longest has one.
 TURN_S = 60.0
-#: After a fault of ours, or where nothing can be asked for long: when the batch has its next turn at the latest.
+#: After a fault of ours: when the batch has its next turn.
 REST_S = 30.0
-LONGEST_REST_S = 300.0
 LINES_AT_ONCE = 200
 #: Between two looks whether what was stopped has ended: until then it may yet be answered.
 SETTLING_S = 1.0
@@ -56,7 +54,7 @@ def _work_at(batch: Batch, lasts_s: float) -> None:
     except* LostLease:
         logger.info("%s is worked at by another, or gone", batch.id)
     finally:
-        batch_work.release(batch, timezone.now() + timedelta(seconds=rest_s))
+        batch_work.release(batch, timedelta(seconds=rest_s))
 
 
 def _turn(batch: Batch, lasts_s: float) -> float:
@@ -80,7 +78,7 @@ def _turn(batch: Batch, lasts_s: float) -> float:
         batch_work.finish(batch, Batch.Status.COMPLETED if is_completed else Batch.Status.CANCELLED, _keep(batch))
     elif turn.ending:
         _end_early(batch, turn.ending)
-    return min(LONGEST_REST_S, turn.pause_s or 0.0)
+    return turn.pause_s or 0.0
 
 
 def _is_through(batch: Batch) -> bool:

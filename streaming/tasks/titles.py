@@ -38,7 +38,7 @@ def find_untitled() -> int:
     return len(claimed)
 
 
-@shared_task(name="streaming.make_title", expires=60)
+@shared_task(name="streaming.make_title", expires=3600)  # far more than clocks of workers differ
 def make_title(conversation_id: str) -> bool:
     """Ask a model for a title; returns whether the conversation has it now. Of what it said nothing else is kept."""
     exchange = titles.exchange(conversation_id)

@@ -32,8 +32,6 @@ LEASE = timedelta(seconds=60)
 ATTEMPTS_MAX = 12
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 6 * 3600.0
-#: How long an endpoint rests of which nothing was taken in a round: it must not keep the worker from the others.
-LONGEST_REST_S = 300.0
 KEEP = timedelta(days=30)
 TURN = "webhooks"
 
@@ -113,5 +111,5 @@ def _rest(well: set[int], taken: Sequence[WebhookDelivery]) -> None:
         if endpoint.pk in well:
             outbox.is_well(endpoint.pk)
         else:
-            rest_s = min(LONGEST_REST_S, FIRST_PAUSE_S * 2 ** min(endpoint.failed_rounds, 10))
+            rest_s = FIRST_PAUSE_S * 2 ** min(endpoint.failed_rounds, 10)
             outbox.rests(endpoint.pk, timedelta(seconds=rest_s))

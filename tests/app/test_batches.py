@@ -1,6 +1,6 @@
 """Batches as rows: made, listed, cancelled, worked at by one alone, by their key's rights, and gone with their user."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -135,14 +135,14 @@ def test_ends_of_lines_are_no_fault(u1, key, data, monkeypatch):
 def test_two_workers_never_have_the_same_batch_nor_more_than_there_are_slots(u1):
     first, second, third = (batch_of(u1) for _ in range(3))
     assert [one and one.id for one in (taken(2), taken(2), taken(2))] == [first.id, second.id, None]
-    batch_work.release(Batch.objects.get(id=first.id), timezone.now())
+    batch_work.release(Batch.objects.get(id=first.id), timedelta(0))
     assert taken(2).id == third.id, "who waits longest comes first"
     assert sorted(Batch.objects.filter(slot__isnull=False).values_list("slot", flat=True)) == [0, 1]
 
 
 def test_a_batch_that_rests_has_no_turn_before_its_time(u1):
     batch = batch_of(u1)
-    batch_work.release(batch, timezone.now() + timedelta(seconds=60))
+    batch_work.release(batch, timedelta(seconds=60))
     assert taken() is None
 
 
@@ -160,7 +160,7 @@ def test_a_worker_that_lost_its_batch_writes_nothing_more(u1):
     ):
         with pytest.raises(LostLease):
             writes()
-    batch_work.release(late, timezone.now())
+    batch_work.release(late, timedelta(0))
     new.refresh_from_db()
     assert (new.worker, new.completed, new.status, batch_work.written(new)) == ("another", 1, "in_progress", {1})
 
@@ -202,7 +202,7 @@ def test_what_a_batch_wrote_goes_so_long_after_its_making_as_was_asked_and_never
     batch = batch_work.begin(taken(), 2, no_store=no_store)
     StoredFile.objects.filter(purpose="batch_output").update(created_at=timezone.now() - timedelta(hours=5))
     batch_work.write(batch, [Result(1, b"one\n", is_error=False), Result(2, b"two\n", is_error=True)])
-    batch_work.release(batch, timezone.now())
+    batch_work.release(batch, timedelta(0))
     task.work_batches()
     shown = api1.get(f"/v1/batches/{made['id']}").json()
     for name in ("output_file_id", "error_file_id"):
@@ -343,3 +343,23 @@ def test_an_operator_cancels_batches_which_is_noted_and_a_viewer_does_not(u1):
     assert {b.id: b.status for b in Batch.objects.all()} == {batch.id: "cancelling", ended.id: "completed"}
     [entry] = AuditEntry.objects.filter(action="cancelled")
     assert (entry.actor, entry.target_kind, entry.target_id) == ("a-operator", "batch", batch.id)
+
+
+def test_a_worker_whose_own_clock_is_half_a_minute_ahead_takes_no_batch_from_one_that_works(u1, key, monkeypatch):
+    """It is the database's clock that says how old a lease is."""
+    batch = begun(u1, 1, key)
+    monkeypatch.setattr(timezone, "now", lambda: datetime.now(UTC) + timedelta(seconds=30))
+    assert batch_work.take("elsewhere", 2, LEASE) is None
+    assert batch_work.renew(batch, LEASE).worker == batch.worker
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=1)])
+def test_a_batch_goes_on_when_the_clock_is_set_back_under_its_rest_or_its_dead_worker(u1, key, ahead):
+    batch = begun(u1, 1, key)
+    Batch.objects.update(lease_until=timezone.now() + ahead)
+    taken = batch_work.take("another", 1, LEASE)
+    assert taken
+    assert taken.id == batch.id
+    batch_work.release(taken, timedelta(0))
+    Batch.objects.update(due_at=timezone.now() + ahead)
+    assert batch_work.take("a third", 1, LEASE)

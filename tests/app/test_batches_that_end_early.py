@@ -1,6 +1,7 @@
 """Batches whose end comes before their last line: what was answered is kept, every other line says why not."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -31,7 +32,7 @@ def test_who_cancels_between_the_last_line_and_the_end_has_cancelled(u1, key):
     batch_work.write(batch, [Result(1, b"one\n", is_error=False)])
     assert batches.cancel(batch.id, "api")
     assert not batch_work.finalize(batch)
-    other = begun(u1, 1, key) if batch_work.release(batch, timezone.now() + LEASE) is None else None
+    other = begun(u1, 1, key) if batch_work.release(batch, LEASE) is None else None
     assert batch_work.finalize(other)
     assert not batches.cancel(other.id, "api")
 
@@ -68,7 +69,7 @@ def test_what_was_answered_for_a_worker_that_is_gone_is_kept_however_the_batch_e
         answer_of(batch, 3, end_state="errored"),
         answer_of(batch, 4, "", None),
     )
-    batch_work.release(batch, timezone.now())
+    batch_work.release(batch, timedelta(0))
     EARLY[status](batch)
     assert task.work_batches() == 1
     batch.refresh_from_db()
@@ -95,7 +96,7 @@ def test_what_was_answered_for_a_worker_that_is_gone_is_kept_however_the_batch_e
 def test_a_batch_of_which_nothing_is_left_to_ask_is_complete_unless_somebody_cancelled_it(u1, key, status, ends):
     batch = begun(u1, 2, key)
     [answer_of(batch, number) for number in (1, 2)]
-    batch_work.release(batch, timezone.now())
+    batch_work.release(batch, timedelta(0))
     EARLY[status](batch)
     task.work_batches()
     batch.refresh_from_db()
@@ -107,7 +108,7 @@ def test_an_answer_whose_words_are_gone_or_too_many_is_an_error_of_its_line(u1, 
     batch = begun(u1, 2, key)
     ResponseEvent.objects.filter(response=answer_of(batch, 1)).delete()
     answer_of(batch, 2, "x" * 1000)
-    batch_work.release(batch, timezone.now())
+    batch_work.release(batch, timedelta(0))
     batches.cancel(batch.id, "api")
     task.work_batches()
     batch.refresh_from_db()

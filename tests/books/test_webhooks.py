@@ -5,7 +5,7 @@ import itertools
 import signal
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -199,6 +199,18 @@ def test_an_answer_that_comes_after_the_lease_does_not_undo_what_another_worker_
     outbox.failed(slow, "late", None, None)
     outbox.told(quick, 204)
     outbox.failed(slow, "late", None, None)
+    assert WebhookDelivery.objects.get().state == "delivered"
+
+
+def test_a_clock_that_is_ahead_where_the_end_was_written_or_is_set_back_afterwards_keeps_no_delivery_waiting(
+    endpoint, receiver, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(timezone, "now", lambda: datetime.now(UTC) + timedelta(hours=1))
+        row = Response.objects.create(purpose="api", dialect="openai_chat", model="m", policy="abort", state="queued")
+        outbox.note_ended(row.id)
+    WebhookEndpoint.objects.update(rests_until=timezone.now() + timedelta(hours=1), failed_rounds=1)
+    assert webhooks.deliver_webhooks() == 1
     assert WebhookDelivery.objects.get().state == "delivered"
 
 

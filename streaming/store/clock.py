@@ -1,0 +1,20 @@
+"""Owns the clock by which processes agree on who may do what until when: the database's. Times of rows are not its."""
+
+import time
+from datetime import UTC, datetime
+
+from django.db import connection
+
+
+def now_s() -> float:
+    """Seconds since 1970. SQLite has one clock anyway: it is served by one machine."""
+    if connection.vendor == "sqlite":
+        return time.time()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
+        return float(cursor.fetchone()[0])
+
+
+def now() -> datetime:
+    """The same as a moment."""
+    return datetime.fromtimestamp(now_s(), UTC)
