@@ -1,11 +1,15 @@
-"""Owns what the whole suite stands on besides its settings: its plugins, and what PostgreSQL asks of it."""
+"""Owns what the whole suite stands on besides its settings: its plugins, its patience, what PostgreSQL asks of it."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import databases
 
 # What helpers of tests assert is told with its values, too.
 pytest.register_assert_rewrite(*(f"tests.{folder}" for folder in ("books", "cluster", "drill", "e2e", "engine", "sdk")))
+# How long an example of a law takes, or its drawing, says something of the machine alone.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site", "tests.plugins.workers"]
 
 

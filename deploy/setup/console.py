@@ -18,6 +18,12 @@ PROGRESS_S = 5.0
 LINE_CHARS = 80
 FULL_BELOW_BYTES = 16 * 2**20
 UNREACHABLE = re.compile(r"NewConnectionError|ConnectTimeout|ReadTimeout|ENOTFOUND|ECONNREFUSED|ETIMEDOUT")
+#: pip asks again where it gets no connection or no answer, but not behind the first byte of one. What broke off may
+#: look like a wheel that makes no sense.
+BROKEN_OFF = re.compile(
+    r"ConnectionResetError|Connection broken|IncompleteRead|ReadTimeoutError|not enough bytes|Wheel .* is invalid"
+)
+FETCHES = 3
 COMPLAINT = re.compile(r"error|no space left", re.IGNORECASE)
 #: What pip and npm say beside their work; it stands in the log.
 ADVICE = re.compile(r"(npm )?(warn|notice)", re.IGNORECASE)
@@ -42,6 +48,20 @@ def run_logged(
             say(f"    {step}: {time.monotonic() - started_s:.0f} s  {last_line(log)}".rstrip())
     if process.returncode:
         raise SetupError(f"{step} failed: {complaint(log)} (all of it: {log})")
+
+
+def fetch_logged(
+    step: str, argv: Sequence[str], log: Path, *, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
+    """As ``run_logged``, for pip: begun again where a download broke off. What came whole pip has kept."""
+    for left in reversed(range(FETCHES)):
+        try:
+            run_logged(step, argv, log, cwd=cwd, env=env)
+            return
+        except SetupError:
+            if not (left and any(BROKEN_OFF.search(line) for line in _lines(log))):
+                raise
+            say(f"    {step}: a download broke off, trying again")
 
 
 @contextlib.contextmanager

