@@ -113,6 +113,30 @@ it('takes no look that is older than a message, also where its answer has ended 
   expect(conversation.turns.map(({ id }) => id)).toEqual(['u1', 'a1', 'u', 'm']);
 });
 
+it('keeps no draft of a message that was sent again, when it hears late that the first one was not stored', async () => {
+  const stopped = { code: 'cancelled', message: '', end_state: 'cancelled', end_reason: 'user' };
+  const env = new FakeEnv(
+    () => Response.json({ error: stopped }, { status: 409, headers: { 'X-Response-ID': 'resp_0' } }),
+    () => sse(framesAfter(0, endedResponse())),
+  );
+  const waiting: ((stored: object) => void)[] = [];
+  const stored = () => new Promise<object>((resolve) => waiting.push(resolve));
+  const hooks = { toolsFor: () => [], onCreated: () => undefined, onChanged: () => undefined };
+  const conversation = new Conversation(env, { conversation: stored } as unknown as Api, hooks, 'c');
+  const first = conversation.load();
+  waiting.shift()!({ id: 'c', title: '', model: null, system_prompt: '', messages: [] });
+  await first;
+  await conversation.send('once more');
+  await settle();
+  expect(waiting).toHaveLength(1);
+  await conversation.again(conversation.turns.at(-1)!);
+  await settle();
+  expect(conversation.turns.at(-1)!.id).toBe('m');
+  waiting.shift()!({ id: 'c', title: '', model: null, system_prompt: '', messages: [] });
+  await settle();
+  expect(readDraft('c')).toBe('');
+});
+
 it('takes the numbers that the server takes', () => {
   const fits = (name: keyof typeof LIMITS, ...values: (number | null)[]) => values.map((value) => isWithin(value, LIMITS[name]));
   expect(fits('temperature', null, 0, 0.25, 2, 2.1, -1)).toEqual([true, true, true, true, false, false]);

@@ -222,8 +222,9 @@ export class Conversation {
 
   /** An answer ended before a stream could say under which ids: it was stored, or its stop overtook the message. */
   async #learnFromStore(answer: Answer, sent: string): Promise<void> {
+    const asksBefore = this.#asks;
     const stored = await this.api.conversation(this.id!).catch(() => null);
-    if (!stored || this.#runs().length > 0) return;
+    if (!stored || asksBefore !== this.#asks) return;
     if (stored.messages.some(({ response }) => response?.id === answer.responseId)) this.#show(stored);
     else keepDraft(this.id, sent); // only this page has the message
   }
