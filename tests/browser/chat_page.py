@@ -1,14 +1,16 @@
 """Owns how tests use the chat page: where its parts are, and the steps a person takes. Judges nothing."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.probe import Watch
 from tests.e2e.reading import script
+from tests.gates import Gate
 
-ANSWER_S = 40
+ANSWER_S = 60
 
 
 class ChatPage:
@@ -54,6 +56,12 @@ class ChatPage:
     def choose(self, model: str) -> None:
         self.page.get_by_test_id("model").select_option(model)
 
+    def without_chance(self) -> None:
+        """New answers take the likeliest token: the demo model's are plain words then, and never end by themselves."""
+        self.page.get_by_test_id("options").click()
+        self.page.get_by_test_id("temperature").fill("0")
+        self.page.get_by_test_id("save-options").click()
+
     def ask(self, text: str) -> None:
         """Type a message and send it with Enter; returns when the page shows it."""
         before = self.questions.count()
@@ -78,6 +86,12 @@ class ChatPage:
             chars,
         )
 
+    def climbs(self, gates: Iterable[Gate], texts: Iterable[str]) -> None:
+        """Open each gate when the text before it is shown: so that is painted by itself, however slow the machine."""
+        for gate, text in zip(gates, texts, strict=True):
+            self.writes(len(text.strip().encode("utf-16-le")) // 2)
+            gate.open()
+
     def paints(self, count: int) -> None:
         """Wait until the newest answer's text was painted so often since the page was loaded."""
         self.until("count => window.__probe.paints.length >= count", count)
@@ -90,10 +104,14 @@ class ChatPage:
         """What the newest answer shows."""
         return self.markdown.text_content() or ""
 
+    def painted(self) -> None:
+        """Wait until what has arrived by now has been painted, and heights that are observed were heard of."""
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
     @property
     def painted_text(self) -> str:
-        """The same, when what has arrived by now has been painted."""
-        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        """What the newest answer shows, when what has arrived by now has been painted."""
+        self.painted()
         return self.text
 
     @property

@@ -13,6 +13,7 @@ from tests.browser.chat_page import ChatPage
 from tests.browser.probe import SCRIPT, Watch
 from tests.browser.wire import Wire
 from tests.child import ROOT
+from tests.gates import Gate
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = (
@@ -25,7 +26,9 @@ FLAGS = (
     "--disable-sync",
 )
 
-expect.set_options(timeout=45_000)
+#: For what never happens: a machine may be busy for long.
+WAIT_MS = 45_000
+expect.set_options(timeout=WAIT_MS)
 
 
 def pytest_collection_modifyitems(items):
@@ -78,6 +81,12 @@ def person(site):
 
 
 @pytest.fixture
+def gate(site):
+    """Where a script waits until the test opens it."""
+    return Gate(site.data_dir)
+
+
+@pytest.fixture
 def wire(site):
     """A way to the site that can be cut."""
     wire = Wire(site.port)
@@ -92,6 +101,7 @@ def watched(site, new_context):
 
     def open_context(origin=site.url, **options):
         context = new_context(**options)
+        context.set_default_timeout(WAIT_MS)
         watch = Watch(origin)
         watch.attach(context)
         watches.append(watch)

@@ -12,6 +12,7 @@ from tests.cluster.following import Follower
 from tests.cluster.stack import stack
 from tests.e2e.certificate import throw_away
 from tests.e2e.reading import eventually
+from tests.gates import Gate
 
 COUNTED = [f"w{number}" for number in range(900)]
 WHOLE = " ".join(COUNTED) + " "
@@ -25,11 +26,19 @@ SAID = (
 
 
 @pytest.fixture(scope="module")
-def rolled(tmp_path_factory, model_dir):
+def replaced(tmp_path_factory):
+    """Opened when every process was: until then no answer comes to its end, however long that takes."""
+    return Gate(tmp_path_factory.mktemp("gates"))
+
+
+@pytest.fixture(scope="module")
+def rolled(tmp_path_factory, model_dir, replaced):
     folder = tmp_path_factory.mktemp("rolled")
-    settings = {"TRUST_FORWARDED_PROTO": "1", "HTTPS_ONLY": "1"}
+    settings = {"TRUST_FORWARDED_PROTO": "1", "HTTPS_ONLY": "1", "IDLE_TIMEOUT_S": "300"}
+    settings |= {"DJANGO_SETTINGS_MODULE": "tests.gates.settings", "GATES_DIR": str(replaced.folder)}
     with stack(folder, model_dir, certificate=throw_away(folder), **settings) as running:
-        outputs = [{"text": f"{word} "} for word in COUNTED]
+        words = [{"text": f"{word} "} for word in COUNTED]
+        outputs = [*words[:-1], replaced.step, words[-1]]
         running.sites[0].scripted(slots=300, script={"outputs": outputs, "delay_s": DELAY_S})
         with running.api(running.key) as client:
             eventually(lambda: "scripted" in client.get("/v1/models").text)
@@ -56,7 +65,7 @@ class Plain(Follower):
         return bool(self.streams and (self.error or self.streams[-1].is_done or self.streams[-1].broke))
 
 
-def test_while_each_process_is_replaced_who_resumes_loses_nothing_and_others_are_told(rolled, page):
+def test_while_each_process_is_replaced_who_resumes_loses_nothing_and_others_are_told(rolled, replaced, page):
     page.ask("Count for me")
     page.writes(40)
     page.page.evaluate(SAID)
@@ -72,6 +81,7 @@ def test_while_each_process_is_replaced_who_resumes_loses_nothing_and_others_are
         with rolled.api(rolled.key) as client:
             assert client.get("/v1/models").status_code == 200
         site.start()
+    replaced.open()
     page.ends(timeout_s=90)
     assert page.text == WHOLE.strip()
     for reader in followers:

@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.held import Held
+
 WIDE = """\
 # A-heading-that-is-one-very-long-word-without-any-place-to-break-it-at-all-really-none
 
@@ -117,13 +119,12 @@ def test_the_colours_can_be_chosen_and_are_kept(chat):
 def test_colours_that_were_chosen_are_there_before_the_page_is(open_chat):
     chat = open_chat(color_scheme="light")
     chat.page.get_by_text("Dark", exact=True).click()
-    held = []
-    chat.page.route("**/assets/page-*.js", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks it
+    script = Held(chat.page, "**/assets/page-*.js")
     chat.page.reload(wait_until="commit")
+    script.came()
     expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(chat.composer).to_have_count(0)
-    assert held, "the page's script was not waited for"
-    held[0].continue_()
+    script.let_go()
     expect(chat.composer).to_be_visible()
     expect(chat.page.locator("html")).to_have_attribute("data-theme", "dark")
 
@@ -179,7 +180,7 @@ def test_a_screen_reader_hears_that_an_answer_began_and_ended_but_not_its_text(c
 
 
 def test_reading_upwards_is_not_disturbed_by_new_text(chat):
-    chat.play(outputs=[{"text": f"line {i}\n\n"} for i in range(300)], delay_s=0.02)
+    chat.play(outputs=[{"text": f"line {i}\n\n"} for i in range(300)], repeat=0, delay_s=0.02)
     chat.writes(900)
     chat.log.hover()
     chat.page.mouse.wheel(0, -200)
@@ -191,4 +192,5 @@ def test_reading_upwards_is_not_disturbed_by_new_text(chat):
     expect(chat.page.get_by_test_id("jump")).to_have_count(0)
     chat.page.keyboard.press("Escape")
     chat.ends("cancelled")
+    chat.painted()
     assert chat.log.evaluate("log => log.scrollHeight - log.clientHeight - log.scrollTop") < 25

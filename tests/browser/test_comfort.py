@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.held import Held
 from tests.browser.judge import found
 from tests.browser.test_access import SIDEWAYS
 from tests.e2e.reading import eventually
@@ -152,8 +153,7 @@ def test_a_skeleton_stands_for_history_that_loads_and_nothing_is_sent_before_it_
     skeleton = chat.page.locator(".skeleton")
     expect(skeleton).to_have_count(0)
     chat.ends()
-    held = []
-    chat.page.route("**/api/conversations/conv_*", lambda route: held.append(route))  # noqa: PLW0108  Playwright marks it
+    history = Held(chat.page, "**/api/conversations/conv_*")
     chat.page.reload()
     expect(skeleton).to_be_visible()
     expect(chat.composer).to_be_editable()
@@ -161,7 +161,7 @@ def test_a_skeleton_stands_for_history_that_loads_and_nothing_is_sent_before_it_
     chat.composer.fill("a second question")
     chat.composer.press("Enter")
     expect(chat.composer).to_have_value("a second question")
-    held[0].continue_()
+    history.let_go()
     expect(skeleton).to_have_count(0)
     expect(chat.answers).to_have_count(1)
     chat.composer.press("Enter")

@@ -5,8 +5,10 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.held import Held
 from tests.e2e.reading import eventually
 
+LIST = re.compile(r"/api/conversations(\?.*)?$")
 HOSTILE = "<img src=x onerror=window.__xss=1><b>bold</b>"
 
 
@@ -88,12 +90,15 @@ def test_back_and_forward_and_a_deep_link_lead_to_the_conversation(chat):
     expect(other.item("about tea").get_by_role("link")).to_have_attribute("aria-current", "page")
 
 
-def test_an_answer_goes_on_while_another_conversation_is_read(chat):
-    chat.play(outputs=[{"text": f"w{i} "} for i in range(100)], delay_s=0.02)
+def test_an_answer_goes_on_while_another_conversation_is_read(site, chat, gate):
+    words = [{"text": f"w{i} "} for i in range(100)]
+    chat.play(outputs=[*words[:20], gate.step, *words[20:]], delay_s=0.01)
     chat.writes(10)
-    running = chat.path
+    running, response_id = chat.path, chat.response_id
     expect(chat.items.first).to_contain_text("answering now")
     new_chat(chat, "about coffee")
+    gate.open()
+    eventually(lambda: site.row(response_id)["end_state"])
     chat.page.go_back()
     chat.page.go_back()
     expect(chat.page).to_have_url(re.compile(running))
@@ -152,6 +157,7 @@ def test_a_message_sent_after_the_session_ended_is_kept_over_the_login(site, cha
     chat.watch.allow("status of 401")
     new_chat(chat, "about tea")
     path = chat.path
+    Held(chat.page, LIST)  # else what it asks by itself may be refused first, and lead to the login
     chat.page.context.clear_cookies(name="sessionid")
     chat.composer.fill("what about green tea?")
     chat.composer.press("Enter")

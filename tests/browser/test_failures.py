@@ -15,15 +15,15 @@ WELL = {"eos_after": 12, "rate": 200}
 
 @pytest.fixture(scope="module")
 def engine(site, person, model_dir):
-    """Sets how the engine behind the model "faulty" breaks."""
+    """Sets how the engine behind the model "tests-faulty" breaks."""
     command = [sys.executable, "-m", "tests.fault_engine", "--port", "0"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     url = f"http://127.0.0.1:{int(process.stdout.readline())}"
     site.manage(
-        "add_engine", "--kind", "llamacpp", "--url", url, "--model", "faulty", "--name", "faulty",
+        "add_engine", "--kind", "llamacpp", "--url", url, "--model", "tests-faulty", "--name", "tests-faulty",
         "--tokenizer", str(model_dir / "smollm2"),
     )  # fmt: skip
-    until_offered(person("bea"), "faulty")
+    until_offered(person("bea"), "tests-faulty")
     yield lambda **faults: httpx.post(f"{url}/_control", json=faults).raise_for_status()
     process.terminate()
     process.wait(10)
@@ -32,7 +32,7 @@ def engine(site, person, model_dir):
 @pytest.fixture
 def chat(open_chat, engine):
     chat = open_chat()
-    chat.choose("faulty")
+    chat.choose("tests-faulty")
     return chat
 
 

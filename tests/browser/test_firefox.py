@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.test_access import SIDEWAYS
 from tests.e2e.reading import eventually, until_offered
+from tests.gates import Gate
 
 COUNTED = [f"w{number}" for number in range(120)]
 WHOLE = " ".join(COUNTED)
@@ -40,11 +41,18 @@ def browser(playwright, firefox_options):
 
 
 @pytest.fixture(scope="module")
-def counting(site, person):
+def end(site):
+    """Before the last word of that model; closed until somebody was killed amid its answer."""
+    return Gate(site.data_dir)
+
+
+@pytest.fixture(scope="module")
+def counting(site, person, end):
     """A model whose script stands in its engine's row, and so survives the process that was asked."""
-    site.scripted("counting-in-firefox", script=PLAYED)
-    until_offered(person("bea"), "counting-in-firefox")
-    return "counting-in-firefox"
+    *words, last = PLAYED["outputs"]
+    site.scripted("tests-counting-in-firefox", script={**PLAYED, "outputs": [*words, end.step, last]})
+    until_offered(person("bea"), "tests-counting-in-firefox")
+    return "tests-counting-in-firefox"
 
 
 def is_whole(site, chat):
@@ -81,7 +89,7 @@ def test_a_reload_and_a_page_that_was_left_go_on_with_the_same_answer(site, chat
     assert is_whole(site, chat)["epoch"] == 1
 
 
-def test_after_kill_9_the_same_answer_is_completed(site, chat, counting):
+def test_after_kill_9_the_same_answer_is_completed(site, chat, counting, end):
     chat.watch.allow(LOST)
     chat.choose(counting)
     chat.ask("Count for me")
@@ -89,6 +97,7 @@ def test_after_kill_9_the_same_answer_is_completed(site, chat, counting):
     site.kill()
     expect(chat.status).to_contain_text("Reconnecting")
     site.start()
+    end.open()
     chat.ends()
     row = is_whole(site, chat)
     assert (row["end_state"], row["epoch"]) == ("completed", 2)

@@ -5,7 +5,6 @@ are told that they are hidden; streams, sockets and the six connections are real
 shown do the same. Costs about 75 s.
 """
 
-import json
 import re
 import signal
 from contextlib import closing
@@ -14,15 +13,15 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.chat_page import ChatPage
-from tests.browser.test_lost_connections import LOST
+from tests.browser.test_lost_connections import COUNTED, LOST, WHOLE, Counting
 from tests.browser.wire import Wire
 from tests.e2e.reading import eventually
 from tests.e2e.site import Site
 
 TABS = 8
+GRACE_S = "2"
+PATIENT = "grace=30"
 ENDLESS = {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.1}
-COUNTED = [f"w{number}" for number in range(200)]
-WHOLE = " ".join(COUNTED)
 #: So much of the answer is made when the tab has been without a stream for longer than the grace.
 LATER = len(WHOLE) * 5 // 6
 HIDE = """hidden => {
@@ -35,18 +34,24 @@ PROTOCOLS = """[...new Set(
 
 
 @pytest.fixture(scope="module")
-def impatient(tmp_path_factory, model_dir):
-    impatient = Site(tmp_path_factory.mktemp("tabs"), model_dir, PAGE_GRACE_S="2", PAGEHIDE_GRACE_S="0.5")
-    impatient.prepare()
-    played = {"script": {"outputs": [{"text": f"{word} "} for word in COUNTED], "delay_s": 0.03}}
-    for model, options in (("scripted", {}), ("counting", played)):
-        impatient.manage(
-            "add_engine", "--kind", "scripted", "--model", model, "--name", model, "--slots", "50",
-            "--context", "100000", "--options", json.dumps(options),
-        )  # fmt: skip
-    impatient.start()
-    yield impatient
-    impatient.stop()
+def prepared(tmp_path_factory, model_dir):
+    settings = {"PAGE_GRACE_S": GRACE_S, "PAGEHIDE_GRACE_S": GRACE_S, "DJANGO_SETTINGS_MODULE": "tests.gates.settings"}
+    site = Site(tmp_path_factory.mktemp("tabs"), model_dir, **settings)
+    site.prepare()
+    site.scripted()
+    return site
+
+
+@pytest.fixture(scope="module")
+def offered(prepared):
+    return Counting(prepared, delay_s=0.03)
+
+
+@pytest.fixture(scope="module")
+def impatient(prepared, offered):
+    prepared.start()
+    yield prepared
+    prepared.stop()
 
 
 @pytest.fixture(scope="module")
@@ -99,11 +104,12 @@ def hide(tab: ChatPage, hidden: bool = True) -> None:
 
 
 @pytest.fixture
-def counting(browser_of_ann, wire):
-    """A tab in mid-answer that is hidden and has given its stream back."""
+def counting(browser_of_ann, wire, offered):
+    """A tab in mid-answer that is hidden and has given its stream back. The answer waits."""
+    offered.again()
     tab, streams = browser_of_ann(wire.url)
     expect(tab.page.get_by_test_id("model").locator("option")).to_have_count(2)
-    tab.choose("counting")
+    tab.choose(offered.model)
     tab.ask("Count for me")
     tab.writes(20)
     hide(tab)
@@ -122,9 +128,10 @@ def is_whole(impatient, tab: ChatPage, epoch: int = 1) -> None:
     eventually(lambda: impatient.row(tab.response_id)["delivered_tokens"] == row["sent_tokens"])
 
 
-def made_later(impatient, tab: ChatPage) -> None:
+def made_later(impatient, offered, tab: ChatPage) -> None:
     """Wait until much was made that the hidden tab does not have."""
     shown = tab.text
+    offered.middle.open()
     eventually(lambda: len(impatient.log_text(tab.response_id)) > LATER)
     assert tab.text == shown
     assert len(shown) < LATER // 2
@@ -199,24 +206,26 @@ def test_of_eight_conversations_that_answer_in_one_tab_the_shown_one_is_read_and
     assert [method for method, path in tab.watch.sent if path.endswith("/messages")] == ["POST"] * TABS
 
 
-def test_a_tab_that_is_hidden_beyond_the_grace_has_the_whole_answer_when_somebody_looks(impatient, counting):
+def test_a_tab_that_is_hidden_beyond_the_grace_has_the_whole_answer_when_somebody_looks(impatient, offered, counting):
     tab, _ = counting
-    made_later(impatient, tab)
+    made_later(impatient, offered, tab)
     hide(tab, False)
+    offered.go_on()
     is_whole(impatient, tab)
 
 
-def test_a_tab_that_stays_hidden_has_the_whole_answer_at_its_end_and_is_marked(impatient, counting):
+def test_a_tab_that_stays_hidden_has_the_whole_answer_at_its_end_and_is_marked(impatient, offered, counting):
     tab, streams = counting
+    offered.go_on()
     is_whole(impatient, tab)
     expect(tab.page).to_have_title(re.compile("^● "))
     streams.become(0, tab.page)
 
 
-def test_a_hidden_tab_that_is_closed_frees_the_engine(impatient, counting):
+def test_a_hidden_tab_that_is_closed_frees_the_engine(impatient, offered, counting):
     tab, _ = counting
     response_id = tab.response_id
-    made_later(impatient, tab)
+    made_later(impatient, offered, tab)
     tab.page.close()
     eventually(lambda: impatient.row(response_id)["end_state"])
     row = impatient.row(response_id)
@@ -224,27 +233,31 @@ def test_a_hidden_tab_that_is_closed_frees_the_engine(impatient, counting):
     assert row["delivered_tokens"] < LATER // 2 < row["generated_tokens"]
 
 
-def test_a_hidden_tab_whose_socket_is_cut_reads_by_a_stream_until_it_has_another(impatient, counting, wire):
+def test_a_hidden_tab_whose_socket_is_cut_reads_by_a_stream_until_it_has_another(impatient, offered, counting, wire):
     tab, streams = counting
     before = tab.watch.sent.count(("GET", f"/api/responses/{tab.response_id}/stream"))
     wire.cut()
     eventually(lambda: tab.watch.sent.count(("GET", f"/api/responses/{tab.response_id}/stream")) > before)
     streams.become(0, tab.page)
-
+    offered.go_on()
     is_whole(impatient, tab)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_hidden_tab_survives_the_end_of_the_server(impatient, counting, how):
+def test_a_hidden_tab_survives_the_end_of_the_server(impatient, offered, counting, how):
     tab, _ = counting
+    offered.middle.open()
+    response_id = tab.response_id
     impatient.web.end(how)
+    # No shorter than the page's back-off, which is chance.
+    impatient.write("UPDATE streaming_response SET policy = ? WHERE id = ?", PATIENT, response_id)
     impatient.start()
-    tab.page.evaluate("dispatchEvent(new Event('online'))")  # so that its back-off is not longer than the grace
+    offered.go_on()
     is_whole(impatient, tab, epoch=2)
 
 
-def test_a_hidden_tab_that_comes_out_of_the_browsers_cache_of_pages_reads_on(impatient, counting):
-    """It was left, so its socket is closed and its answer is waited for half a second only."""
+def test_a_hidden_tab_that_comes_out_of_the_browsers_cache_of_pages_reads_on(impatient, offered, counting):
+    """It was left, so its socket is closed and its answer is waited for no longer than the grace."""
     tab, _ = counting
     tab.page.evaluate(
         """() => {
@@ -253,4 +266,5 @@ def test_a_hidden_tab_that_comes_out_of_the_browsers_cache_of_pages_reads_on(imp
         }"""
     )
     hide(tab, False)
+    offered.go_on()
     is_whole(impatient, tab)

@@ -44,10 +44,12 @@ def pieces(text):
     return [{"text": text[start : start + 4]} for start in range(0, len(text), 4)]
 
 
-def test_json_is_a_tree_while_it_fills_and_is_judged_when_it_is_whole(chat):
+def test_json_is_a_tree_while_it_fills_and_is_judged_when_it_is_whole(chat, gate):
     tree, verdict = chat.newest.get_by_test_id("json"), chat.newest.get_by_test_id("json-verdict")
-    chat.ask(script(outputs=pieces(GOOD), delay_s=0.05))
+    half = GOOD.index("50")
+    chat.ask(script(outputs=[*pieces(GOOD[:half]), gate.step, *pieces(GOOD[half:])], delay_s=0.005))
     chat.until(HALF_FILLED)
+    gate.open()
     chat.ends()
     for _ in ("live", "stored"):
         expect(tree.locator(".json-literal")).to_have_text(["49", "true", "50"])

@@ -7,6 +7,8 @@ from playwright.sync_api import expect
 
 from tests import openid_provider
 from tests.browser.chat_page import ChatPage
+from tests.browser.held import Held
+from tests.browser.test_conversations import LIST
 from tests.e2e.site import Site
 
 
@@ -45,6 +47,7 @@ def test_a_person_logs_in_at_the_provider_and_finds_their_draft_again(openid_sit
     button.click()
     expect(chat.page.get_by_test_id("empty-state")).to_contain_text("ann")
     chat.composer.fill("a long question")
+    Held(chat.page, LIST)  # else what it asks by itself may be refused first, and lead to the login
     context.clear_cookies(name="sessionid")
     chat.page.reload()
     expect(chat.page).to_have_url(re.compile(r"/login/\?next=/$"))

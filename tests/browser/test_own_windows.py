@@ -3,7 +3,9 @@
 import httpx
 from playwright.sync_api import expect
 
+from streaming.store.access import PREFIX_CHARS
 from tests.browser.judge import found_in_both
+from tests.e2e.reading import eventually
 
 
 def models(site, key):
@@ -23,6 +25,9 @@ def test_a_key_is_made_shown_once_used_and_revoked_and_usage_is_told(site, open_
     window.get_by_test_id("key-name").press("Enter")
     key = window.get_by_test_id("made-key").inner_text()
     assert models(site, key) == 200
+    # A database that is busy is not waited for to note it: then the next request does.
+    used = "SELECT COUNT(*) FROM streaming_apikey WHERE prefix = ? AND last_used_at IS NOT NULL"
+    eventually(lambda: models(site, key) == 200 and site.rows(used, key[:PREFIX_CHARS]) == [(1,)])
     expect(window.get_by_test_id("key")).to_contain_text("<b>laptop</b>")
     assert found_in_both(page) == []
     window.get_by_test_id("close-keys").click()

@@ -2,11 +2,14 @@
 
 import json
 import re
+from itertools import accumulate
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.test_two_devices import is_told
 from tests.e2e.reading import eventually, script
+from tests.gates import stairs
 
 CODE = "Look:\n\n```python\nprint('a line that is far too long for any narrow window', 1, 2, 3, 4, 5)\n```\n\nEnd."
 
@@ -194,6 +197,7 @@ def test_what_the_model_is_told_first_is_kept_by_the_server_and_can_be_changed(s
         tell(chat, "Be brief.")
     assert kept.value.status == 200
     elsewhere = open_chat("dora", path=chat.path)
+    expect(elsewhere.questions).to_have_count(1)
     elsewhere.page.get_by_test_id("options").click()
     expect(elsewhere.page.get_by_test_id("system-prompt")).to_have_value("Be brief.")
 
@@ -250,13 +254,17 @@ def test_larger_type_makes_everything_larger(chat):
     assert chat.page.evaluate(size) > 1.15 * before
 
 
-def test_another_tab_follows_the_list_and_the_running_answer_by_itself(chat):
+def test_another_tab_follows_the_list_and_the_running_answer_by_itself(site, chat):
     chat.play(outputs=[{"text": "first"}])
     chat.ends()
     other = chat.second_tab()
     other.ends()
-    chat.play(outputs=[{"text": f"w{i} "} for i in range(80)], delay_s=0.02)
+    is_told(other)
+    steps = [f"w{i} w{i + 1} " for i in range(0, 80, 2)]
+    outputs, gates = stairs([[{"text": step}] for step in steps], site.data_dir)
+    chat.play(outputs=outputs)
     expect(other.answers).to_have_count(2)
+    other.climbs(gates, accumulate(steps[:-1]))
     for tab in (other, chat):
         tab.ends()
         assert tab.text == " ".join(f"w{i}" for i in range(80))

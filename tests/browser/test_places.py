@@ -25,6 +25,7 @@ def test_a_question_goes_to_the_top_and_a_place_is_kept_while_another_conversati
     chat.play(outputs=[{"text": "short"}])
     chat.ends()
     expect(chat.page.get_by_test_id("jump")).to_have_count(0)
+    chat.painted()
     assert 0 <= chat.log.evaluate(BELOW_TOP) < 40
     first = chat.path
     chat.log.hover()
@@ -39,9 +40,11 @@ def test_a_question_goes_to_the_top_and_a_place_is_kept_while_another_conversati
     chat.page.locator(f"[href='{first}']").click()
     expect(chat.questions).to_have_count(2)
     expect(chat.page.get_by_test_id("jump")).to_be_visible()
+    chat.painted()
     assert abs(chat.log.evaluate("log => log.scrollTop") - top) <= 2
     chat.play(outputs=[{"text": f"l{number}\n\n"} for number in range(80)], delay_s=0.01)
     chat.ends()
+    chat.painted()
     assert chat.log.evaluate("log => log.scrollHeight - log.clientHeight - log.scrollTop") < 25
 
 
@@ -73,6 +76,7 @@ def test_of_two_hundred_messages_only_those_in_sight_are_laid_out(site, chat):
     chat.reload()
     expect(chat.questions).to_have_count(101)
     expect(chat.newest).to_be_in_viewport()
+    chat.painted()
     first = chat.answers.first.get_by_test_id("markdown")
     assert first.evaluate("node => node.checkVisibility({ contentVisibilityAuto: true })") is False
     assert chat.markdown.evaluate("node => node.checkVisibility({ contentVisibilityAuto: true })") is True

@@ -2,11 +2,14 @@
 
 import json
 import re
+from itertools import accumulate
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.held import Held
 from tests.e2e.reading import until_offered
+from tests.gates import stairs
 
 REFUSED = "Failed to load resource: the server responded with a status of"
 #: Everything whose unfinished form is ugly, in the order in which it could be seen.
@@ -73,18 +76,20 @@ def refuse(page, status, code, retry_after_s, times=1):
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
-    [(429, "rate_limited", r"Too many requests: no room\. Trying again in [1-3] s"),
-     (503, "overloaded", r"The server is busy: no room\. Trying again in [1-3] s")],
+    [(429, "rate_limited", r"Too many requests: no room\. Trying again in \d+ s"),
+     (503, "overloaded", r"The server is busy: no room\. Trying again in \d+ s")],
 )  # fmt: skip
 def test_a_refusal_for_now_counts_down_and_is_tried_again_under_one_key(chat, status, code, words):
     chat.watch.allow(REFUSED)
-    refuse(chat.page, status, code, 3)
+    chat.page.clock.install()
+    refuse(chat.page, status, code, 60)
     keys = []
     chat.page.on("request", lambda request: keys.append(request.headers.get("idempotency-key")))
     chat.play(outputs=[{"text": "in the end"}])
     expect(chat.page.get_by_test_id("status-text")).to_have_text(re.compile(words))
     seen = chat.page.get_by_test_id("status-text").text_content()
     expect(chat.page.get_by_test_id("status-text")).not_to_have_text(seen)
+    chat.page.clock.run_for(60_000)
     chat.ends()
     assert chat.text == "in the end"
     sent = [key for key in keys if key]
@@ -116,9 +121,9 @@ def test_a_refusal_for_long_is_told_and_stop_ends_the_waiting(chat):
 @pytest.fixture
 def narrow(site, person):
     """A model that answers one at a time."""
-    site.scripted("narrow", slots=1)
-    until_offered(person("bea"), "narrow")
-    return "narrow"
+    site.scripted("tests-narrow", slots=1)
+    until_offered(person("bea"), "tests-narrow")
+    return "tests-narrow"
 
 
 def test_an_answer_that_waits_for_an_engine_says_so_and_then_begins(open_chat, narrow):
@@ -149,10 +154,11 @@ def test_a_conversation_still_names_its_model_when_that_is_no_longer_on_offer(ch
     expect(chosen).to_be_disabled()
 
 
-def test_a_session_that_ends_amid_an_answer_leads_to_the_login_and_back_to_the_answer(site, open_chat, person):
+def test_a_session_that_ends_amid_an_answer_leads_to_the_login_and_back_to_the_answer(site, open_chat, gate):
     chat = open_chat("emil")
     chat.watch.allow("status of 401")
-    chat.play(outputs=[{"text": f"w{i} "} for i in range(250)], delay_s=0.02)
+    words = [{"text": f"w{i} "} for i in range(250)]
+    chat.play(outputs=[*words[:-1], gate.step, words[-1]], delay_s=0.01)
     chat.writes(30)
     path = chat.path
     chat.composer.fill("my next question")
@@ -162,15 +168,24 @@ def test_a_session_that_ends_amid_an_answer_leads_to_the_login_and_back_to_the_a
     chat.page.context.new_page().goto(site.url + site.manage("login_link", "emil"))
     chat.open(path)
     expect(chat.composer).to_have_value("my next question")
+    gate.open()
     chat.ends()
     assert chat.text == " ".join(f"w{i}" for i in range(250))
 
 
 @pytest.mark.parametrize("chars", [1, 3])
-def test_nothing_half_written_is_ever_seen_and_nothing_jumps(chat, chars):
-    chat.play(outputs=pieces(RICH, chars), first_delay_s=0.7, delay_s=0.012)
+def test_nothing_half_written_is_ever_seen_and_nothing_jumps(site, chat, chars):
+    steps = [RICH[start : start + 12] for start in range(0, len(RICH), 12)]
+    outputs, gates = stairs([pieces(step, chars) for step in steps], site.data_dir)
+    message = Held(chat.page, "**/messages")
+    chat.play(outputs=outputs, delay_s=0.005)
     expect(chat.page.get_by_test_id("status-text")).to_have_text("Connecting…")
     chat.page.evaluate(WATCH, MARKS)
+    message.let_go()
+    for gate, so_far in zip(gates, accumulate(steps[:-1]), strict=True):
+        chat.until("chars => window.__probe.received.length >= chars", len(so_far))
+        chat.painted()
+        gate.open()
     chat.ends()
     assert chat.page.evaluate("window.__flashes") == []
     assert chat.page.evaluate("window.__shifts") == []

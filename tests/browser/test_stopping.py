@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.held import Held
 from tests.e2e.reading import eventually
 
 
@@ -12,7 +13,8 @@ from tests.e2e.reading import eventually
 @pytest.mark.parametrize("way", ["button", "escape"])
 def test_stop_frees_the_engine_and_tells_the_servers_figure(site, chat, way):
     chat.choose("smollm2")
-    chat.ask("Tell me about lighthouses, in great detail")
+    chat.without_chance()
+    chat.ask("Tell me about lighthouses")
     chat.paints(12)  # each brought a token or more
     if way == "button":
         chat.stop.click()
@@ -55,18 +57,13 @@ def test_stop_before_the_first_token_ends_it_without_text(site, chat):
 
 def test_a_stop_that_overtakes_its_message_keeps_the_message_on_the_page(site, chat):
     chat.watch.allow("Failed to load resource: the server responded with a status of")
-    held = []
-
-    def hold(route):
-        held.append(route)
-
-    chat.page.route("**/messages", hold, times=1)
+    message = Held(chat.page, "**/messages", times=1)
     chat.play(outputs=[{"text": "never to be seen"}])
-    expect(chat.page).to_have_url(re.compile("/c/"))
+    message.came()
     with chat.page.expect_response("**/cancel") as stopped:
         chat.stop.click()
     assert stopped.value.status == 200
-    held[0].continue_()
+    message.let_go()
     chat.ends("cancelled")
     expect(chat.questions).to_contain_text(["never to be seen"])
     assert chat.text == ""

@@ -1,11 +1,28 @@
 """An answer appears as it is made: commits, reads and paints of one real answer; every script comes out whole."""
 
 import re
+from itertools import accumulate
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.reading import eventually
+from tests.gates import stairs
+
 UNICODE = "नमस्ते! आपका चाय ☕ तैयार है। 👩‍👩‍👧‍👦 परिवार, 🏳️‍🌈, 日本語の文章と한국어, é decomposed, 👍🏽, 𝒜𝓉 the end."
+
+
+def words(first: int, behind: int) -> str:
+    return "".join(f"w{number} " for number in range(first, behind))
+
+
+#: Four words each.
+STEPS = [words(first, first + 4) for first in range(0, 120, 4)]
+
+
+def said(text: str) -> list[dict[str, str]]:
+    """Each word by itself."""
+    return [{"text": f"{word} "} for word in text.split()]
 
 
 def letters(text: str) -> str:
@@ -16,12 +33,11 @@ def letters(text: str) -> str:
 @pytest.mark.engine
 def test_a_real_answer_takes_twenty_commits_reads_and_paints(site, chat):
     chat.choose("smollm2")
+    chat.without_chance()
     chat.ask("Tell me about lighthouses")
-    # This little model may go on for long; what it did by then is enough.
-    chat.until("() => window.__probe.paints.length >= 60 || !document.querySelector('[data-testid=stop]')")
+    chat.paints(60)
     chat.page.keyboard.press("Escape")
-    expect(chat.newest).to_have_attribute("data-end-state", re.compile("completed|cancelled"))
-    expect(chat.newest).to_have_attribute("aria-busy", "false")
+    chat.ends("cancelled")
     response_id = chat.response_id
     # Adjacent deltas of one commit are one event: so many events are at least so many commits.
     texts = site.rows(
@@ -35,14 +51,17 @@ def test_a_real_answer_takes_twenty_commits_reads_and_paints(site, chat):
     assert len(paints) <= len(reads)
     assert {letters(paint["text"]) for paint in paints} <= {letters(received[: read["chars"]]) for read in reads}
     row = site.row(response_id)
-    assert row["delivered_tokens"] == row["sent_tokens"]
+    eventually(lambda: site.row(response_id)["delivered_tokens"] == row["sent_tokens"])  # noted when it has left
     expect(chat.status.get_by_test_id("figures")).to_contain_text(f"{row['completion_tokens']:,} tokens")
 
 
-def test_hindi_emoji_and_cjk_are_never_shown_half(chat):
+def test_hindi_emoji_and_cjk_are_never_shown_half(site, chat):
     data = UNICODE.encode()
-    pieces = [{"bytes": data[start : start + 2].hex()} for start in range(0, len(data), 2)]
-    chat.play(outputs=pieces, delay_s=0.02)
+    cuts = range(0, len(data), 9)
+    steps = [[{"bytes": data[at : min(at + 2, cut + 9)].hex()} for at in range(cut, cut + 9, 2)] for cut in cuts]
+    outputs, gates = stairs(steps, site.data_dir)
+    chat.play(outputs=outputs, delay_s=0.003)
+    chat.climbs(gates, [data[:cut].decode(errors="ignore") for cut in cuts[1:]])
     chat.ends()
     assert chat.text == UNICODE
     assert chat.probe("replacements") == 0
@@ -51,11 +70,11 @@ def test_hindi_emoji_and_cjk_are_never_shown_half(chat):
 
 
 def test_two_tabs_follow_one_answer(site, chat):
-    expected = " ".join(f"w{i}" for i in range(120))
-    chat.play(outputs=[{"text": f"w{i} "} for i in range(120)], delay_s=0.02)
-    chat.writes(20)
+    expected = "".join(STEPS).strip()
+    outputs, gates = stairs([said(step) for step in STEPS], site.data_dir)
+    chat.play(outputs=outputs)
     other = chat.second_tab(f"/c/{chat.conversation_id}")
-    other.writes(20)
+    other.climbs(gates, accumulate(STEPS[:-1]))
     for tab in (chat, other):
         tab.ends()
         assert tab.text == expected
@@ -66,8 +85,10 @@ def test_two_tabs_follow_one_answer(site, chat):
 
 
 def test_a_reload_in_mid_answer_goes_on_and_doubles_nothing(site, chat):
-    expected = " ".join(f"w{i}" for i in range(150))
-    chat.play(outputs=[{"text": f"w{i} "} for i in range(150)], delay_s=0.02)
+    before, steps = words(0, 60), [words(first, first + 4) for first in range(60, 148, 4)]
+    expected = "".join([before, *steps]).strip()
+    outputs, gates = stairs([said(before), *map(said, steps)], site.data_dir)
+    chat.play(outputs=outputs, delay_s=0.02)
     chat.writes(60)
     response_id = chat.response_id
     chat.reload()
@@ -75,6 +96,7 @@ def test_a_reload_in_mid_answer_goes_on_and_doubles_nothing(site, chat):
     figures = chat.status.get_by_test_id("figures")
     expect(figures).to_have_count(0)
     assert len(chat.text) < len(expected)
+    chat.climbs(gates, accumulate(steps[:-1], initial=before))
     chat.ends()
     expect(figures).to_have_text(re.compile(r"^[\d,]+ tokens · first token [\d.]+ m?s · [\d.]+ tokens/s$"))
     told = figures.text_content()

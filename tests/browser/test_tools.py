@@ -15,10 +15,12 @@ from tests.browser.judge import found_in_both
 from tests.browser.test_hostile_answers import evil  # noqa: F401  a fixture
 from tests.browser.test_steps import call, pieces
 from tests.e2e.site import Site
+from tests.gates import Gate
 
 TOOLS = ("calculate", "current_time", "wait")
 MARKERS = {"markers": "think+hermes", "mode": "text"}
 CALLS_A_ROUND = 8
+SAID = "words => window.__probe.said.includes(words)"
 #: What a card may consist of, and nothing that runs, loads or leads anywhere.
 GUARD = """
 () => {
@@ -157,9 +159,19 @@ def test_a_tool_is_seen_from_its_name_to_its_result_over_a_reload_and_in_a_secon
 
 
 def test_somebody_who_hears_the_page_is_told_that_a_tool_runs_and_what_came_of_it(workshop, chat):
-    chat.play(**told(wait_for("fine", until="heard"), delay_s=0.05))
+    """Each is seen to be said before what follows it may come: said of two frames in one, the first would not be."""
+    written, answered = Gate(workshop.data_dir), Gate(workshop.data_dir)
+    text = wait_for("fine", until="heard")
+    named = text.index("{", 20) + 1
+    after = {"outputs": [{"text": "That "}, answered.step, {"text": "was it."}]}
+    outputs = [*pieces(text[:named], 9), written.step, *pieces(text[named:], 9)]
+    chat.play(outputs=outputs, finish_reason="tool_calls", rounds=[after])
+    chat.until(SAID, "Calling wait…")
+    written.open()
     runs(chat)
     let_go(workshop, "heard")
+    chat.until(SAID, "wait: done")
+    answered.open()
     chat.ends()
     assert chat.probe("said") == ["Answering", "Calling wait…", "Running wait…", "wait: done", "Answer ready"]
 

@@ -1,10 +1,10 @@
-"""Owns the settings of a site that has a tool of these tests beside its own."""
+"""Owns the settings of a site that has a tool of these tests beside its own, and gates that they open."""
 
 import os
 from pathlib import Path
 
-from chatsite.settings import *  # noqa: F403
-from chatsite.settings import DATA_DIR, INSTALLED_APPS
+from tests.gates.settings import *  # noqa: F403
+from tests.gates.settings import DATA_DIR, INSTALLED_APPS
 
 # Before the site's app, which looks whether all tools exist that it shall offer.
 INSTALLED_APPS = ["tests.e2e.waiting_tool.WaitingTool", *INSTALLED_APPS]

@@ -34,7 +34,10 @@ def model_dir(demo_model: Path) -> Path:
 def site(tmp_path_factory: pytest.TempPathFactory, model_dir: Path) -> Iterator[Site]:
     """A site with a scripted engine and the real llama.cpp worker."""
     # All tests are one user: how many of their refusals are stored must not depend on who came in the same minute.
-    site = Site(tmp_path_factory.mktemp("site"), model_dir, REJECTED_ROWS_PER_MINUTE="100000")
+    site = Site(
+        tmp_path_factory.mktemp("site"), model_dir, REJECTED_ROWS_PER_MINUTE="100000",
+        DJANGO_SETTINGS_MODULE="tests.gates.settings",
+    )  # fmt: skip
     site.prepare()
     site.scripted(slots=400)
     site.start_engine()
