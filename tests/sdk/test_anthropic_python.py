@@ -1,8 +1,12 @@
 """anthropic-python against the real site, scripted and with a real model."""
 
+import json
+
 import anthropic
 import pytest
 
+from tests.e2e.reading import script
+from tests.gates import Gate
 from tests.sdk.conftest import (
     BREAKS_AFTER,
     BREAKS_BEFORE,
@@ -107,11 +111,15 @@ def test_who_goes_away_frees_the_engine(client, place):
 @judge("anthropic-python", "resume")
 def test_the_rest_of_a_lost_stream_is_read_as_the_events_that_it_is(client, place):
     """Their client knows no resuming: the events come over its own connection, from the last id on."""
+    zero, *others = json.loads(COUNTS)["script"]["outputs"]
+    gate = Gate(place.site.data_dir)
+    counts = script(outputs=[zero, gate.step, *others])  # no reader gets more than "0 " as its first event
     with place.site.api(place.key) as api:
         headers = {"X-Disconnect-Policy": "background"}
-        with client.messages.stream(**asked(COUNTS), extra_headers=headers) as stream:
+        with client.messages.stream(**asked(counts), extra_headers=headers) as stream:
             text = next(iter(stream.text_stream))
             response_id = stream.current_message_snapshot.id
+        gate.open()
         rest = api.get(f"/v1/responses/{response_id}/stream", headers={"Last-Event-ID": f"{response_id}:1.2"}).text
     assert rest.count("event: message_stop") == 1
     assert text == "0 "

@@ -67,14 +67,15 @@ def test_it_gathers_calls(client):
 @judge("openai-python", "structured")
 @pytest.mark.parametrize("model", ["tests-judged", "smollm2"])
 def test_structured_output_is_json_of_the_schema(client, model):
-    body = asked(JSON if model == "tests-judged" else "Who wrote Faust?", model, max_tokens=200)
+    question = JSON if model == "tests-judged" else "Who wrote Faust?"
+    body = asked(question, model, max_tokens=200, temperature=0)
     person = json.loads(client.chat.completions.create(**body, response_format=FORMAT).choices[0].message.content)
     assert (set(person), type(person["age"])) == ({"name", "age"}, int)
 
 
 @pytest.mark.engine
 def test_a_real_model_calls_what_it_must_call(client):
-    body = asked("Weather in Paris?", "smollm2", max_tokens=200)
+    body = asked("Weather in Paris?", "smollm2", max_tokens=200, temperature=0)
     message = client.chat.completions.create(**body, tools=TOOLS, tool_choice="required").choices[0].message
     assert message.tool_calls[0].function.name == "get_weather"
 
