@@ -159,7 +159,7 @@ def _response(response: Response, turn: store.Turn) -> ResponseOut:
         run_tools=response.run_tools,
         json_answer=_json(turn),
         mark=response.mark,
-        age_ms=None if response.end_state else (timezone.now() - response.created_at).total_seconds() * 1000,
+        age_ms=None if response.end_state else max(0.0, (timezone.now() - response.created_at).total_seconds() * 1000),
     )
 
 

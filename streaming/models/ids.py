@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 
 from ulid import ULID, ULIDGenerator
 
-_STARTED_NS = time.time_ns() - time.monotonic_ns()
+#: One that nobody sets, and that goes on while the machine sleeps, where there is such a clock.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_STARTED_NS = time.time_ns() - time.clock_gettime_ns(_CLOCK)
 
 
 def _rising_ns() -> int:
     """The time of day as it was at the start, carried on by a clock that nobody sets back: ids order a thread."""
-    return _STARTED_NS + time.monotonic_ns()
+    return _STARTED_NS + time.clock_gettime_ns(_CLOCK)
 
 
 def rising_now() -> datetime:

@@ -73,7 +73,7 @@ async def _ask(engines: Mapping[int, Engine], row: Response, attempt: Mapping[st
     request = _request_of(row, attempt["request_id"])
     if not await is_proven(engine.abort_again(request), request.request_id, settings.STOP_PROOF_S):
         return False
-    proven_ms = (timezone.now() - _place(row)[0]) / MS
+    proven_ms = max(0.0, (timezone.now() - _place(row)[0]) / MS)
     logger.info("the abort of %s is proven after %.0f ms", request.request_id, proven_ms)
     return await threads.write(attempts.note_abort_proven, row.id, request.request_id, round(proven_ms, 2))
 

@@ -6,7 +6,7 @@ Whatever deletes a user or a conversation, be it a shell, erases with it: see th
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -48,6 +48,8 @@ WORDS: dict[str, Any] = {
 HOW = ("end_state", "end_reason", "finish_reason")
 DELETED = decide(None, STOPPED, "deleted")
 BATCH = 200
+#: More than clocks of living processes differ.
+FAR_AHEAD = timedelta(hours=1)
 FILES_AT_ONCE = 4
 TRUNCATE_TRIES = 40
 TRUNCATE_PAUSE_S = 0.05
@@ -96,8 +98,10 @@ def erase_unstored(ended_before: datetime) -> int:
 
     A conversation waits for the end of its newest answer. Returns how many responses and conversations went.
     """
-    due = Response.objects.filter(no_store=True, erased_at__isnull=True, ended_at__lt=ended_before)
-    later = Response.objects.filter(conversation=OuterRef("pk")).exclude(ended_at__lt=ended_before)
+    # No clock is as far ahead: it has been set back since, and what is not to be stored does not wait for that time.
+    has_ended = Q(ended_at__lt=ended_before) | Q(ended_at__gt=timezone.now() + FAR_AHEAD)
+    due = Response.objects.filter(has_ended, no_store=True, erased_at__isnull=True)
+    later = Response.objects.filter(conversation=OuterRef("pk")).exclude(has_ended)
     threads = due.filter(conversation__isnull=False).values("conversation")
     gone = delete_conversations(Conversation.objects.filter(~Exists(later), id__in=threads))
     return gone + erase(due.filter(conversation__isnull=True))
@@ -121,9 +125,13 @@ def _delete(conversations: QuerySet[Conversation], conversation_id: str) -> bool
 
 
 def idle_conversations(since: datetime) -> QuerySet[Conversation]:
-    """Those that nobody has pinned or added to since, and where nothing runs."""
-    unended = Response.objects.filter(conversation=OuterRef("pk"), end_state__isnull=True)
-    return Conversation.objects.filter(~Exists(unended), pinned=False, updated_at__lt=since)
+    """Those that nobody has pinned or added to since, and where nothing runs.
+
+    Of ``updated_at`` the order counts: a process that started with a wrong clock writes it so until its end.
+    """
+    newer = Q(end_state__isnull=True) | Q(created_at__gte=since)
+    answers = Response.objects.filter(newer, conversation=OuterRef("pk"))
+    return Conversation.objects.filter(~Exists(answers), pinned=False, updated_at__lt=since)
 
 
 def forget_on_disk() -> None:

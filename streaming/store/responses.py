@@ -53,7 +53,7 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
         **end_fields(ending.end),
         **ending.figures,
     }
-    columns = ", ".join(f"{column} = %s" for column in fields)
+    columns = ", ".join(f"{column} = {_placed(column)}" for column in fields)
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE streaming_response SET {columns} WHERE id = %s AND epoch = %s AND end_state IS NULL"  # noqa: S608
@@ -64,6 +64,13 @@ def end(response_id: str, epoch: int, seq: int, ending: Ending) -> bool:
     if ended is not None:
         settling.settle(response_id, settling.Ended(*ended))
     return ended is not None
+
+
+def _placed(column: str) -> str:
+    """Nothing ends before it began: a clock may be set back meanwhile, or be another process's."""
+    if column != "ended_at":
+        return "%s"
+    return f"{'MAX' if connection.vendor == 'sqlite' else 'GREATEST'}(created_at, %s)"
 
 
 def end_fields(end: End) -> dict[str, Any]:

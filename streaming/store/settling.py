@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.db import connection, transaction
-from django.utils import timezone
 
 from streaming.metrics import finished
 from streaming.metrics.finished import Finished
@@ -49,6 +48,7 @@ class Ended(NamedTuple):
     abort_proven: bool | None
     attempts: Any
     created_at: Any
+    ended_at: Any
     price: str | None
     is_listened_to: bool
 
@@ -81,7 +81,7 @@ def tell(done: Callable[[], Finished]) -> None:
 
 def _finished(response_id: str, ended: Ended) -> Finished:
     figures = {name: getattr(ended, name) for name in _FIGURES}
-    took = timezone.now() - _moment(ended.created_at)
+    took = _moment(ended.ended_at) - _moment(ended.created_at)
     return Finished(response_id, **figures, total_ms=round(took / MS, 2), attempts=_loaded(ended.attempts))
 
 

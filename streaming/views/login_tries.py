@@ -26,6 +26,11 @@ A_LINK, A_SIGNUP, A_RESET, A_PROVIDER = (
 class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
     """Two counts with a limit each; Axes knows only one limit."""
 
+    def get_user_attempts(self, request: HttpRequest, credentials: Any = None) -> list[QuerySet[Any]]:
+        """Tries that still count. One that lies in the future was made before the clock was set back."""
+        latest = timezone.now() + settings.AXES_COOLOFF_TIME
+        return [tries.filter(attempt_time__lte=latest) for tries in super().get_user_attempts(request, credentials)]
+
     def get_failures(self, request: HttpRequest, credentials: Any = None) -> int:
         """Wrong tries, those of the address in units of the limit of a name."""
         of_name, of_address = (_count(tries) for tries in self.get_user_attempts(request, credentials))

@@ -51,6 +51,15 @@ def test_a_lock_ends_also_while_somebody_goes_on_trying():
     assert knock(PASSWORD).status_code == 302
 
 
+def test_tries_of_a_time_that_has_not_come_lock_nobody_out_for_as_long():
+    """The clock was a day ahead and was set back. Half a minute is what clocks of two processes may differ by."""
+    [knock() for _ in range(5)]
+    AccessAttempt.objects.update(attempt_time=timezone.now() + timedelta(seconds=30))
+    assert knock(PASSWORD).status_code == 429
+    AccessAttempt.objects.update(attempt_time=timezone.now() + timedelta(days=1))
+    assert knock(PASSWORD).status_code == 302
+
+
 def test_a_success_forgets_what_that_name_did_wrong_and_nothing_else(u2):
     u2.set_password(PASSWORD)
     u2.save()

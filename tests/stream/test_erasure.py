@@ -195,11 +195,35 @@ def test_conversations_go_after_their_time_but_for_pinned_and_running_ones(user,
         said(user, conversation)
     said(user, running, ended=False)
     old = timezone.now() - timedelta(days=8)
+    Response.objects.exclude(conversation=fresh).update(created_at=old)
     Conversation.objects.exclude(id=fresh.id).update(updated_at=old)
     assert expire() == 0
     settings.CONVERSATION_TTL_DAYS = 7
     assert [expire(), expire()] == [1, 0]
     assert set(Conversation.objects.all()) == {pinned, running, fresh}
+
+
+def test_a_conversation_stays_that_was_gone_on_with_at_a_process_which_had_started_with_a_wrong_clock(user, settings):
+    """Its time rises from what the clock said at that start, which may have been years ago."""
+    settings.CONVERSATION_TTL_DAYS = 7
+    conversation = Conversation.objects.create(user=user)
+    said(user, conversation)
+    Conversation.objects.update(updated_at=timezone.now() - timedelta(days=400))
+    assert expire() == 0
+    assert Conversation.objects.exists()
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_what_is_not_to_be_stored_does_not_wait_for_a_time_that_was_taken_back(user, settings):
+    settings.NO_STORE_KEEP_S = 60
+    said(user, Conversation.objects.create(user=user, title=MARKER), no_store=True)
+    said(user, no_store=True)
+    for ahead in (timedelta(seconds=30), -timedelta(seconds=30)):
+        Response.objects.update(ended_at=timezone.now() + ahead)
+        assert erase_unstored() == 0
+    Response.objects.update(ended_at=timezone.now() + timedelta(days=1))
+    assert erase_unstored() == 2
+    everything_is_gone()
 
 
 def test_a_conversation_that_somebody_goes_on_with_before_its_turn_comes_stays(user, monkeypatch):

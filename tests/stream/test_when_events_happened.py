@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from streaming.journal.tail import Tail
+from streaming.metrics import finished
 from streaming.models import Response, ResponseEvent
 from streaming.protocol.events import AT_MS_MAX, TEXT, Draft, Event
 from streaming.store import log, orphans
@@ -64,3 +65,16 @@ def test_who_takes_over_with_a_clock_that_is_behind_does_not_turn_time_back():
     left.refresh_from_db()
     assert orphans.end_orphan(left, orphans.LOST)
     assert [event.at_ms for event in log.read(left.id)] == [8_000, 8_000, 8_000]
+
+
+@pytest.mark.parametrize("began_ago_s", [-3600, 5])
+def test_nothing_ends_before_it_began_also_where_the_clock_was_set_back_meanwhile(monkeypatch, began_ago_s):
+    """A histogram that is told of less than nothing falls, and Prometheus takes that for a restart."""
+    told = []
+    monkeypatch.setattr(finished, "note", told.append)
+    left = of_the_dead(timedelta(seconds=began_ago_s))
+    assert orphans.end_orphan(left, orphans.LOST)
+    left.refresh_from_db()
+    took = left.ended_at - left.created_at
+    assert took == timedelta(0) if began_ago_s < 0 else timedelta(seconds=5) <= took < timedelta(seconds=65)
+    assert [one.total_ms for one in told] == [round(took / timedelta(milliseconds=1), 2)]

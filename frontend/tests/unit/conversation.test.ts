@@ -179,6 +179,21 @@ it('groups the list by day, after what is pinned', () => {
   ]);
 });
 
+it('groups by days of the calendar, also where one of them has 23 or 25 hours', () => {
+  vi.stubEnv('TZ', 'Europe/Berlin');
+  try {
+    const row = (at: Date) => ({ id: 'c', title: 'c', model: null, pinned: false, running: null, updated_at: at.toISOString() });
+    const group = (at: Date, now: Date) => groupByDay([row(at)], now)[0]!.name;
+    expect([new Date(2026, 2, 29, 12), new Date(2026, 9, 25, 12)].map((at) => at.getTimezoneOffset())).toEqual([-120, -60]);
+    expect(group(new Date(2026, 2, 28, 23, 30), new Date(2026, 2, 30, 12))).toBe('Previous 7 days');
+    expect(group(new Date(2026, 9, 25, 0, 30), new Date(2026, 9, 26, 12))).toBe('Yesterday');
+    expect(group(new Date(2026, 9, 20, 0, 30), new Date(2026, 9, 27, 12))).toBe('Previous 7 days');
+    expect(group(new Date(2024, 1, 28, 23), new Date(2024, 2, 1, 12))).toBe('Previous 7 days');
+  } finally {
+    vi.unstubAllEnvs();
+  }
+});
+
 beforeEach(() => localStorage.clear());
 
 it('drops a draft when its message was accepted, unless something else was typed since', () => {

@@ -88,13 +88,13 @@ export class ConversationList {
 
 /** Pinned ones, then by day. */
 export function groupByDay(rows: ConversationRow[], now: Date): Group[] {
-  const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
-  const day_ms = 86_400_000;
+  // Not so many times 24 hours: a day on which clocks change is shorter or longer.
+  const daysAgo = (days: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - days).getTime();
   const limits: [string, number][] = [
     [words.pinned, Infinity],
-    [words.today, today],
-    [words.yesterday, today - day_ms],
-    [words.lastWeek, today - 7 * day_ms],
+    [words.today, daysAgo(0)],
+    [words.yesterday, daysAgo(1)],
+    [words.lastWeek, daysAgo(7)],
     [words.older, -Infinity],
   ];
   const groups = limits.map(([name]): Group => ({ name, rows: [] }));
