@@ -3,12 +3,14 @@
 import contextlib
 import http.server
 import io
+import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -273,8 +275,11 @@ def test_loopback_is_what_stays_on_this_machine(tmp_path):
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_run_engine_says_when_it_is_ready_and_stops_at_once_amid_an_answer(demo_model, number):
+@pytest.mark.parametrize(
+    ("number", "thread"), [(signal.SIGTERM, "main"), (signal.SIGINT, "main"), (signal.SIGTERM, "another")]
+)
+def test_run_engine_says_when_it_is_ready_and_stops_at_once_amid_an_answer(demo_model, number, thread):
+    """Whichever of its threads the kernel hands the signal to."""
     command = [sys.executable, "manage.py", "run_engine", "--model-path", str(demo_model), "--port", "0"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     line = process.stdout.readline()
@@ -286,7 +291,8 @@ def test_run_engine_says_when_it_is_ready_and_stops_at_once_amid_an_answer(demo_
         client.sendall(b"POST /completion HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         answered = client.recv(100)
         assert b"200" in answered
-        process.send_signal(number)
+        threads = {int(task.name) for task in Path(f"/proc/{process.pid}/task").iterdir()}
+        os.kill(process.pid if thread == "main" else max(threads - {process.pid}), number)
         with contextlib.suppress(ConnectionResetError):
             while more := client.recv(65536):
                 answered += more

@@ -67,13 +67,11 @@ class Command(BaseCommand):
         options["context"] = CONTEXT_TOKENS if options["context"] is None else options["context"]
         options["model_path"] = options["model"] or options["model_path"]
         check(options)
-        woken = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: woken.set())
-        worker = Worker(options, woken)
+        alarm = Alarm()
+        worker = Worker(options, alarm)
         # Loading cannot be interrupted, so it has a thread that the process need not wait for.
         threading.Thread(target=worker.load, daemon=True).start()
-        woken.wait()
+        alarm.wait()
         if worker.failure is not None:
             raise CommandError(f"llama.cpp cannot serve {options['model_path']}: {worker.failure}")
         # Ends the answers that still run; the library would wait for them.
@@ -81,13 +79,34 @@ class Command(BaseCommand):
         os._exit(0)
 
 
+class Alarm:
+    """What ends the command: SIGTERM, Ctrl-C, or a call of ``ring`` from any thread.
+
+    The kernel may hand a signal to any of the library's threads, and then wakes no other: a handler would run when the
+    main thread wakes by itself. But in whatever thread it comes, it writes a byte that the main thread waits for.
+    """
+
+    def __init__(self) -> None:
+        self._hears, self._rings = os.pipe()
+        os.set_blocking(self._rings, False)
+        signal.set_wakeup_fd(self._rings, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+
+    def ring(self) -> None:
+        os.write(self._rings, b"!")
+
+    def wait(self) -> None:
+        os.read(self._hears, 1)
+
+
 class Worker:
     """Loads the model and says when it answers; ``failure`` tells why it does not."""
 
-    def __init__(self, options: dict[str, Any], woken: threading.Event):
+    def __init__(self, options: dict[str, Any], alarm: Alarm):
         self.failure: str | None = None
         self._options = options
-        self._woken = woken
+        self._alarm = alarm
         self._server: Any = None
 
     def load(self) -> None:
@@ -97,7 +116,7 @@ class Worker:
         # Whatever the library raises, the command's main thread reports it.
         except Exception as error:  # noqa: BLE001
             self.failure = " ".join(str(error).split()) or type(error).__name__
-            self._woken.set()
+            self._alarm.ring()
             return
         slots, context = self._options["slots"], self._options["context"]
         address = self._server.listening_address
