@@ -1,5 +1,6 @@
 """What deploy/nginx.conf passes on, refuses and serves itself, before a web process that only writes down. 5 s."""
 
+import queue
 import re
 import shutil
 import socket
@@ -8,6 +9,7 @@ import ssl
 import subprocess
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -19,6 +21,12 @@ from tests.child import ROOT
 from tests.e2e import nginx as fronts
 from tests.e2e.certificate import throw_away
 
+#: Nothing was taken for so long: nginx waits for its reader.
+STILL_S = 1.0
+ENDLESS_BYTES = 16 * 2**20
+#: Two buffers of the kernel's and nginx's own. With the kernel's own choice it would be six times that.
+MOST_BYTES = 2**20
+
 
 class Upstream(socketserver.ThreadingTCPServer):
     """Answers 200 with its name, says yes to an upgrade and echoes, and remembers the heads of requests."""
@@ -29,6 +37,7 @@ class Upstream(socketserver.ThreadingTCPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.heads: list[dict[str, str]] = []
+        self.taken_bytes: queue.Queue[int] = queue.Queue()
         self.port = self.server_address[1]
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -42,6 +51,9 @@ class Handler(socketserver.StreamRequestHandler):
                 head[name.lower()] = value
             self.server.heads.append(head)
             self.rfile.read(int(head.get("content-length", 0)))
+            if "/endless" in line:
+                self.talk()
+                return
             if "upgrade" in head:
                 self.wfile.write(
                     b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -49,6 +61,17 @@ class Handler(socketserver.StreamRequestHandler):
                 self.wfile.write(self.rfile.read(4))
                 return
             self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    def talk(self):
+        """For as long as anybody takes it; ``server.taken_bytes`` is how much that was, when nothing more is."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32_768)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        self.connection.settimeout(STILL_S)
+        taken_bytes = 0
+        with suppress(OSError):
+            while taken_bytes < ENDLESS_BYTES:
+                taken_bytes += self.connection.send(b": ping\n" * 100)
+        self.server.taken_bytes.put(taken_bytes)
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +139,18 @@ def test_a_websocket_is_passed_both_ways_and_only_below_ws(front, upstream):
     assert (head["upgrade"], head["origin"], head["x-forwarded-for"]) == (
         "websocket", "https://chat.example", "127.0.0.1",
     )  # fmt: skip
+
+
+def test_of_a_reader_who_reads_nothing_the_site_hears_before_minutes_of_an_answer_have_gone_into_the_kernel(
+    front, upstream
+):
+    context = ssl.create_default_context(cafile=str(front.folder / "fullchain.pem"))
+    with socket.socket() as plain:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        plain.connect(("127.0.0.1", front.port))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as wire:
+            wire.sendall(b"GET /v1/responses/endless/stream HTTP/1.1\r\nHost: chat.example\r\n\r\n")
+            assert 0 < upstream.taken_bytes.get(timeout=60) < MOST_BYTES
 
 
 def test_files_are_served_by_nginx_for_as_long_as_their_names_promise(client, upstream):
@@ -195,7 +230,7 @@ def test_a_newer_nginx_takes_the_configuration_with_either_list_of_web_processes
 
 def test_a_configuration_that_lost_an_address_is_refused(tmp_path, monkeypatch):
     changed = tmp_path / "changed.conf"
-    changed.write_text(setup.CONFIGURATION.read_text().replace("listen 443 ssl http2;", "listen 8443 ssl;"))
+    changed.write_text(setup.CONFIGURATION.read_text().replace("listen 443 ssl http2 sndbuf=128k;", "listen 8443 ssl;"))
     monkeypatch.setattr(setup, "CONFIGURATION", changed)
-    with pytest.raises(SetupError, match="0 times 'listen 443 ssl http2;', and must have it once"):
+    with pytest.raises(SetupError, match="0 times 'listen 443 ssl http2 sndbuf=128k;', and must have it once"):
         setup.lay_out(tmp_path, Front(1, [2], tmp_path / "static"))
