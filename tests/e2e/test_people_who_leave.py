@@ -10,13 +10,15 @@ from tests.e2e.reading import chat, eventually, read, script
 ENDLESS = script(outputs=[{"text": "tick "}], repeat=0, delay_s=0.01)
 
 
-def posted(site, key, path, body) -> socket.socket:
+def posted(site, key, path, body, headers=()) -> socket.socket:
     """A connection on which a whole request was sent and nothing was read."""
     data = json.dumps(body).encode()
+    more = "".join(f"{name}: {value}\r\n" for name, value in dict(headers).items()).encode()
     connection = socket.create_connection(("127.0.0.1", site.port))
     connection.sendall(
         b"POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), key.encode(), len(data), data)
+        b"Authorization: Bearer %s\r\n%sContent-Length: %d\r\n\r\n%s"
+        % (path.encode(), key.encode(), more, len(data), data)
     )
     return connection
 

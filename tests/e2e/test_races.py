@@ -23,10 +23,13 @@ async def test_stop_by_key_against_start_and_finish_gives_one_end_each(site, key
     chance = random.Random(70)
     ends = set()
 
-    async def race(web, name: str) -> None:
+    async def race(web, name: str, asked: str = SHORT, when=None) -> None:
         follower = Follower(web, site.url)
-        asking = asyncio.create_task(follower.ask(question(SHORT), "background", **{"Idempotency-Key": name}))
-        await asyncio.sleep(chance.uniform(0, 0.12))
+        asking = asyncio.create_task(follower.ask(question(asked), "background", **{"Idempotency-Key": name}))
+        if when:
+            await true(lambda: when(follower))
+        else:
+            await asyncio.sleep(chance.uniform(0, 0.12))
         async with web.post(f"{site.url}/v1/responses/cancel", headers={"Idempotency-Key": name}) as answer:
             told = await answer.json()
         await asking
@@ -46,6 +49,10 @@ async def test_stop_by_key_against_start_and_finish_gives_one_end_each(site, key
 
     async with session(key) as web:
         await asyncio.gather(*(racer(web, nth) for nth in range(5)))
+        # Who was first in those is chance; each order is seen for certain here.
+        await race(web, "race-after-the-end", when=lambda follower: follower.is_done)
+        await race(web, "race-amid", ENDLESS, lambda follower: follower.text)
+        await race(web, "race-before-the-first-token", SILENT, lambda _: True)
     assert ends >= {("completed", True), ("cancelled", True), ("cancelled", False)}
 
 

@@ -217,17 +217,24 @@ def test_regenerating_makes_a_second_answer_beside_the_first(page):
     assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "regenerate")
 
 
-def test_a_reload_in_mid_answer_goes_on_from_the_threads_cursor(page):
+def test_a_reload_in_mid_answer_goes_on_from_the_threads_cursor(site, page):
     chat = conversation(page)
     words = [{"text": f"w{i} "} for i in range(80)]
-    first = ask(page, chat, script(outputs=words, delay_s=0.01), until=lambda s: len(s.seqs) >= 6)
+    first = ask(page, chat, script(outputs=words, repeat=0, delay_s=0.01), until=lambda s: len(s.seqs) >= 6)
     answer = thread(page, chat)[1]
     response = answer["response"]
     assert response["end_state"] is None
-    rest = read(
-        page, "GET", f"/api/responses/{response['id']}/stream", headers={"Last-Event-ID": response["last_event_id"]}
-    )
-    assert answer["text"] + rest.text == "".join(word["text"] for word in words)
+    path = f"/api/responses/{response['id']}"
+    stopped = []
+
+    def stop_after_a_while(stream):
+        if len(stream.text) > 200 and not stopped:
+            stopped.append(page.post(f"{path}/cancel"))
+        return False
+
+    headers = {"Last-Event-ID": response["last_event_id"]}
+    rest = read(page, "GET", f"{path}/stream", headers=headers, until=stop_after_a_while)
+    assert answer["text"] + rest.text == site.log_text(response["id"]) == thread(page, chat)[1]["text"]
     assert answer["text"].startswith(first.text)
 
 
@@ -235,7 +242,7 @@ def test_saying_goodbye_frees_the_engine_sooner(site, page):
     chat = conversation(page)
     stream = ask(page, chat, script(**ENDLESS), until=lambda s: len(s.seqs) >= 4)
     token = page.headers["X-CSRFToken"]
-    with httpx.Client(base_url=page.base_url, cookies=page.cookies) as beacon:
+    with httpx.Client(base_url=page.base_url, cookies=page.cookies, timeout=60) as beacon:
         said = beacon.post(f"/api/responses/{stream.response_id}/leaving", data={"csrfmiddlewaretoken": token})
         assert said.status_code == 204
     # Sooner than the 30 s after which it would have been given up without a word.
@@ -260,6 +267,6 @@ def test_page_and_api_never_accept_each_others_credentials(site, page, api):
     chat = conversation(page)
     assert api.get("/api/conversations").status_code == 401
     assert page.get("/v1/models").status_code == 401
-    with httpx.Client(base_url=page.base_url, cookies=page.cookies) as without_token:
+    with httpx.Client(base_url=page.base_url, cookies=page.cookies, timeout=60) as without_token:
         answer = without_token.post(f"/api/conversations/{chat}/messages", json={"text": "hi"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "csrf_failed")
