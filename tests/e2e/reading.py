@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
+#: What keeps the demo model from ending an answer by itself: where nothing else is said, that is chance.
+NO_END = {"0": -100, "2": -100}
+
 
 @dataclass
 class Stream:

@@ -147,4 +147,4 @@ class Site:
 
     def slots_busy(self) -> int:
         """How many slots of the llama.cpp worker are at work."""
-        return sum(slot["is_processing"] for slot in httpx.get(f"{self.engine_url}/slots").json())
+        return sum(slot["is_processing"] for slot in httpx.get(f"{self.engine_url}/slots", timeout=60).json())

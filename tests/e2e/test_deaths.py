@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from tests.e2e.reading import chat, eventually, read, script
+from tests.e2e.reading import NO_END, chat, eventually, read, script
 
 LIGHTHOUSES = "Tell me about lighthouses, in great detail"
 
@@ -26,10 +26,10 @@ def start_and_kill(site, api, streams):
             return False
 
         headers = {"X-Disconnect-Policy": policy}
-        # The real model must end soon after the kill; what is scripted must not end before it.
-        max_tokens = 400 if model == "smollm2" else 8000
+        # The real model must end soon after the kill, and not before; what is scripted must not end before it.
+        asked = {"max_tokens": 400, "logit_bias": NO_END} if model == "smollm2" else {"max_tokens": 8000}
         with httpx.Client(base_url=api.base_url, headers=api.headers, timeout=60) as client:
-            results[index] = chat(client, question, model=model, headers=headers, max_tokens=max_tokens, until=until)
+            results[index] = chat(client, question, model=model, headers=headers, until=until, **asked)
 
     threads = [threading.Thread(target=run, args=(i, *stream)) for i, stream in enumerate(streams)]
     for thread in threads:
@@ -67,7 +67,8 @@ def test_after_kill_9_what_was_shown_is_replayed_and_grace_goes_on(site, api):
     replay = read(api, "GET", f"/v1/responses/{aborted.response_id}/stream")
     assert replay.text.startswith(aborted.text)
     assert replay.error["end_state"] == "truncated"
-    assert site.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL") == [(0,)]
+    # Also what earlier tests had left to be given up.
+    eventually(lambda: site.rows("SELECT COUNT(*) FROM streaming_response WHERE end_state IS NULL") == [(0,)])
 
 
 @pytest.mark.engine

@@ -68,7 +68,10 @@ print(f"/password-reset/{uid}/{default_token_generator.make_token(user)}/")
 
 
 def test_a_new_password_ends_the_sessions_and_their_open_streams(site):
-    with closing(site.page("rosa")) as thief, httpx.Client(base_url=site.url, follow_redirects=True) as owner:
+    with (
+        closing(site.page("rosa")) as thief,
+        httpx.Client(base_url=site.url, timeout=60, follow_redirects=True) as owner,
+    ):
         chat_id = thief.post("/api/conversations", json={}).json()["id"]
         body = {"text": ENDLESS, "model": "scripted"}
         path = f"/api/conversations/{chat_id}/messages"

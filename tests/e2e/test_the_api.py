@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from tests.e2e.reading import chat, eventually, read, script
+from tests.e2e.reading import NO_END, chat, eventually, read, script
 
 LIGHTHOUSES = "Tell me about lighthouses"
 #: Of 1500: an engine that was left makes some more until it notices, and no whole answer.
@@ -18,7 +18,7 @@ LEFT_TOKENS = 300
 
 
 def llama_tokens(site) -> int:
-    text = httpx.get(f"{site.engine_url}/metrics").text
+    text = httpx.get(f"{site.engine_url}/metrics", timeout=60).text
     return int(re.search(r"^llamacpp:tokens_predicted_total (\d+)", text, re.MULTILINE)[1])
 
 
@@ -37,9 +37,9 @@ def test_a_real_model_answers_in_many_commits_and_many_reads(site, api):
 
 @pytest.mark.engine
 def test_curl_reads_a_trickle(site, key):
-    body = (
-        f'{{"model":"smollm2","stream":true,"max_tokens":60,"messages":[{{"role":"user","content":"{LIGHTHOUSES}"}}]}}'
-    )
+    messages = [{"role": "user", "content": LIGHTHOUSES}]
+    asked = {"model": "smollm2", "stream": True, "max_tokens": 60, "messages": messages, "logit_bias": NO_END}
+    body = json.dumps(asked)
     curl = subprocess.Popen(
         ["curl", "-sN", f"{site.url}/v1/chat/completions", "-H", f"Authorization: Bearer {key}",
          "-H", "Content-Type: application/json", "-d", body],
@@ -83,7 +83,8 @@ def test_openai_python_reads_both_kinds_and_usage_is_the_engines_own_count(site,
 @pytest.mark.engine
 def test_a_client_that_vanishes_frees_the_slot_and_is_counted(site, api):
     before = llama_tokens(site)
-    stream = chat(api, LIGHTHOUSES, model="smollm2", max_tokens=1500, until=lambda s: len(s.seqs) >= 5)
+    asked = {"model": "smollm2", "max_tokens": 1500, "logit_bias": NO_END}
+    stream = chat(api, LIGHTHOUSES, until=lambda s: len(s.seqs) >= 5, **asked)
     eventually(lambda: site.slots_busy() == 0)
     assert llama_tokens(site) - before < LEFT_TOKENS
     row = eventually(lambda: (r := site.row(stream.response_id))["end_state"] and r)
@@ -95,7 +96,7 @@ def test_a_client_that_vanishes_frees_the_slot_and_is_counted(site, api):
 @pytest.mark.engine
 def test_a_non_streaming_client_that_vanishes_frees_the_slot_too(site, key):
     message = {"role": "user", "content": LIGHTHOUSES}
-    body = json.dumps({"model": "smollm2", "max_tokens": 1500, "messages": [message]}).encode()
+    body = json.dumps({"model": "smollm2", "max_tokens": 1500, "messages": [message], "logit_bias": NO_END}).encode()
     lines = ["POST /v1/chat/completions HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {key}"]
     lines += ["Content-Type: application/json", f"Content-Length: {len(body)}", "", ""]
     before = llama_tokens(site)
@@ -118,7 +119,7 @@ def test_stop_over_the_api_frees_the_slot_and_tells_what_it_took(site, api):
             ).start()
         return False
 
-    stream = chat(api, LIGHTHOUSES, model="smollm2", max_tokens=1500, until=stop_after_ten)
+    stream = chat(api, LIGHTHOUSES, model="smollm2", max_tokens=1500, logit_bias=NO_END, until=stop_after_ten)
     assert site.slots_busy() == 0
     assert stream.error["code"] == "api"
     assert stream.error["end_state"] == "cancelled"

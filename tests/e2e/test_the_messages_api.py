@@ -90,12 +90,14 @@ def test_the_key_comes_in_either_header_and_the_version_is_required(site, key):
     body = asked(says("a"))
     version = {"anthropic-version": "2023-06-01"}
     for headers in ({"x-api-key": key}, {"Authorization": f"Bearer {key}"}):
-        assert httpx.post(f"{site.url}/v1/messages", json=body, headers=version | headers).status_code == 200
-        refused = httpx.post(f"{site.url}/v1/messages", json=body, headers=headers)
+        assert (
+            httpx.post(f"{site.url}/v1/messages", json=body, headers=version | headers, timeout=60).status_code == 200
+        )
+        refused = httpx.post(f"{site.url}/v1/messages", json=body, headers=headers, timeout=60)
         assert (refused.status_code, refused.json()["error"]["type"]) == (400, "invalid_request_error")
         assert "anthropic-version" in refused.json()["error"]["message"]
-    assert httpx.get(f"{site.url}/v1/models", headers={"x-api-key": key}).status_code == 200
-    assert httpx.get(f"{site.url}/api/me", headers={"x-api-key": key}).status_code == 401
+    assert httpx.get(f"{site.url}/v1/models", headers={"x-api-key": key}, timeout=60).status_code == 200
+    assert httpx.get(f"{site.url}/api/me", headers={"x-api-key": key}, timeout=60).status_code == 401
 
 
 REFUSED = {

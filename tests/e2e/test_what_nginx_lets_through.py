@@ -168,9 +168,9 @@ def test_files_are_served_by_nginx_for_as_long_as_their_names_promise(client, up
 
 
 def test_http_is_sent_to_https_but_for_the_health_of_nginx(front):
-    plain = httpx.get(f"http://127.0.0.1:{front.redirect_port}/c/1?a=b")
+    plain = httpx.get(f"http://127.0.0.1:{front.redirect_port}/c/1?a=b", timeout=60)
     assert (plain.status_code, plain.headers["Location"]) == (301, "https://127.0.0.1/c/1?a=b")
-    assert httpx.get(f"http://127.0.0.1:{front.redirect_port}/nginx-is-up").status_code == 204
+    assert httpx.get(f"http://127.0.0.1:{front.redirect_port}/nginx-is-up", timeout=60).status_code == 204
 
 
 def test_a_body_above_the_cap_reaches_nobody(client, upstream):

@@ -25,7 +25,11 @@ class ClusterDrill(Drill):
         self._pause_s = pause_s
 
     def _slots_busy(self) -> int:
-        return sum(slot["is_processing"] for one in self._up.engines for slot in httpx.get(f"{one.url}/slots").json())
+        return sum(
+            slot["is_processing"]
+            for one in self._up.engines
+            for slot in httpx.get(f"{one.url}/slots", timeout=60).json()
+        )
 
     def _engine_names(self) -> list[str]:
         return [engine.name for engine in self._up.engines]
