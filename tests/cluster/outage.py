@@ -50,8 +50,8 @@ class Database:
     def kill(self, when: Callable[[psycopg.Connection], bool]) -> None:
         """kill -9 of everything at once, in the instant when something is true."""
         with self.connect() as connection:
-            processes = self.processes()
             eventually(lambda: when(connection), pause_s=0.002)
+            processes = self._without_more()
             for process in processes:
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
@@ -66,17 +66,24 @@ class Database:
         postmaster = psutil.Process(self._server.get_pid())
         return [postmaster, *postmaster.children(recursive=True)]
 
+    def _without_more(self) -> list[psutil.Process]:
+        """Those that there are; the postmaster stands still, so that it starts no more of them."""
+        psutil.Process(self._server.get_pid()).suspend()
+        return self.processes()
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Nobody answers and nobody hangs up, as with a disk that hangs."""
-        processes = self.processes()
+        processes = self._without_more()
         for process in processes:
-            process.suspend()
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
         try:
             yield
         finally:
             for process in processes:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def connect(self) -> psycopg.Connection:
         """A connection of the test's own."""

@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.drill.sites import register
 from tests.e2e.reading import chat, eventually
 
 MODEL = "moving"
@@ -15,8 +16,15 @@ MODEL = "moving"
 def engines(both):
     """Two of one model; each process plays its own."""
     script = {"outputs": [{"text": "tick "}], "repeat": 400, "delay_s": 0.02}
-    for name in ("m1", "m2"):
-        both[0].scripted(MODEL, name=name, script=script)
+    # Both at once: a process that had seen the first alone would ask nobody else for a while.
+    fields = {
+        "kind": "scripted",
+        "model": MODEL,
+        "slots": 100,
+        "context_tokens": 100_000,
+        "options": {"script": script},
+    }
+    register(both[0], [{"name": name, **fields} for name in ("m1", "m2")])
     return {name: pk for pk, name in both[0].rows("SELECT id, name FROM streaming_engine WHERE model = %s", MODEL)}
 
 
@@ -35,7 +43,7 @@ def test_every_process_moves_what_runs_on_a_drained_engine_and_sums_by_engine_ar
     for thread in asking:
         thread.start()
     on = "SELECT COUNT(*) FROM streaming_response WHERE model = %s AND state = 'running' AND engine_id = %s"
-    eventually(lambda: all(one.rows(on, MODEL, pk) == [(4,)] for pk in engines.values()), 20)
+    eventually(lambda: all(one.rows(on, MODEL, pk) == [(4,)] for pk in engines.values()))
     with closing(boss) as admin:
         page = admin.post(f"/admin/streaming/engine/{engines['m1']}/drain/now/", headers={"Origin": one.url})
         assert "drained since" in page.text

@@ -12,10 +12,12 @@ ROOM = 3
 
 def in_use(site) -> tuple[int, int]:
     """(streams, tokens of the day) as the next caller finds them."""
-    ((streams, windows),) = site.rows("SELECT streams, windows FROM streaming_quotause")
-    back = site.rows("SELECT requests, tokens FROM streaming_quotasettlement")
-    tokens = sum(tokens for _, tokens in json.loads(windows)["day"].values())
-    return streams - len(back), tokens - sum(tokens for _, tokens in back)
+    # One statement: in between, what was settled might be folded, and be counted twice or not at all.
+    ((streams, windows, settled, back),) = site.rows(
+        "SELECT streams, windows, (SELECT COUNT(*) FROM streaming_quotasettlement),"
+        " (SELECT COALESCE(SUM(tokens), 0) FROM streaming_quotasettlement) FROM streaming_quotause"
+    )
+    return streams - settled, sum(tokens for _, tokens in json.loads(windows)["day"].values()) - int(back)
 
 
 def is_under_a_quota(site, key: str) -> bool:

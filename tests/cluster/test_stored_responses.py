@@ -35,7 +35,7 @@ def test_a_response_of_one_process_is_everything_to_the_other(both, clients):
     for response_id in (first.id, second.id, running.id):
         with pytest.raises(openai.NotFoundError):
             here.responses.retrieve(response_id)
-    assert both[0].rows("SELECT COUNT(*) FROM streaming_responseinput") == [(0,)]
+        assert both[0].rows("SELECT COUNT(*) FROM streaming_responseinput WHERE response_id = ?", response_id) == [(0,)]
 
 
 def test_who_deletes_what_runs_elsewhere_ends_its_readers(both, clients):

@@ -7,9 +7,11 @@ import pytest
 
 from tests import databases
 from tests.cluster.postgres import ClusterSite
-from tests.e2e.reading import read, until_offered
+from tests.e2e.reading import eventually, read, until_offered
 from tests.e2e.site import QUICK
 from tests.e2e.test_answers_amid_a_tool import Asked, Marks, call, closing_of, items, scripted
+
+RESULTS = "SELECT COUNT(*) FROM streaming_responseevent WHERE response_id = ? AND kind = 'tool_result'"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,8 @@ def test_a_call_without_a_result_is_run_by_who_takes_the_answer_over(tooled, fol
         asked = Asked(one, "?", model=model)
         tool.began()
         response_id = asked.response_id
+        # A result is stored beside the next call, which does not wait for it.
+        eventually(lambda: two.rows(RESULTS, response_id) == [(1,)])
         one.web.popen.send_signal(sign)
         cut = asked.result()
         assert "response.completed" not in cut.raw.decode()

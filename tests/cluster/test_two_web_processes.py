@@ -99,10 +99,11 @@ def test_an_abort_response_of_a_killed_process_is_ended_by_the_other(both):
 def test_a_paused_process_that_wakes_up_cannot_append_and_stops_its_engine(both):
     one, two = both
     cut = started(one)
+    told = len(one.web.lines)
     one.web.popen.send_signal(signal.SIGSTOP)
     eventually(lambda: two.row(cut.response_id)["epoch"] == 2)
     one.web.popen.send_signal(signal.SIGCONT)
-    one.web.line_with("no longer ours")
+    one.web.line_with("no longer ours", after=told)
     seen = two.rows("SELECT max(seq) FROM streaming_responseevent WHERE response_id = %s", cut.response_id)[0][0]
     eventually(
         lambda: (
@@ -134,14 +135,31 @@ def test_sigterm_hands_over_to_the_other_process_at_once(both):
 
 def test_a_reader_at_the_other_process_keeps_an_answer_that_nobody_reads_at_its_own(both):
     one, two = both
-    cut = started(one, policy="grace=0.5")
-    with two.api(two.key) as client:
-        path = f"/v1/responses/{cut.response_id}"
-        followed = read(
-            client, "GET", f"{path}/stream", headers={"Last-Event-ID": cut.last_id},
-            until=lambda s: len(s.text) >= 100 * len(TICK),
-        )  # fmt: skip
-        assert one.row(cut.response_id)["end_state"] is None
+    followed = []
+
+    def follow(stream):
+        path, headers = f"/v1/responses/{stream.response_id}/stream", {"Last-Event-ID": stream.last_id}
+        with two.api(two.key) as client:
+            followed.append(read(client, "GET", path, headers=headers, until=far_enough))
+
+    def far_enough(stream):
+        shown.set()
+        return len(stream.text) >= 100 * len(TICK) and one.row(stream.response_id)["end_state"] is None
+
+    def leave_once_the_other_reads(stream):
+        if len(stream.seqs) < 5:
+            return False
+        reading.append(threading.Thread(target=follow, args=(stream,)))
+        reading[0].start()
+        return shown.wait(60)
+
+    shown, reading = threading.Event(), []
+    with one.api(one.key) as client:
+        headers = {"X-Disconnect-Policy": "grace=0.5"}
+        cut = chat(client, "go", model="ticks", headers=headers, until=leave_once_the_other_reads)
+    reading[0].join(60)
+    (followed,) = followed
+    assert not followed.error
     eventually(lambda: one.row(cut.response_id)["end_state"])
     eventually(lambda: one.row(cut.response_id)["delivered_tokens"] >= (len(cut.text) + len(followed.text)) / len(TICK))
     row = checked_log(one, cut.response_id)

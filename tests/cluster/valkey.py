@@ -2,6 +2,8 @@
 
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import redis
@@ -10,6 +12,7 @@ from chatsite.free_ports import free_port
 from tests.e2e.reading import eventually
 
 PASSWORD = "doorbells"
+OVER = "over"
 
 
 class Valkey:
@@ -46,7 +49,21 @@ class Valkey:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait(10)
 
+    @contextmanager
+    def heard(self) -> Iterator[list[str]]:
+        """The keys under which messages are stored while the block runs: full when it is left.
+
+        Who joins a group, as every process does again now and then, sends none.
+        """
+        keys: list[str] = []
+        with self.client().monitor() as monitor:
+            yield keys
+            self.client().echo(OVER)
+            while (words := monitor.next_command()["command"].split())[:2] != ["ECHO", OVER]:
+                if words[0].upper() == "ZADD" and not words[1].startswith("asgi:group:"):
+                    keys.append(words[1])
+
     def messages(self) -> int:
-        """How many doorbells were rung since the start."""
+        """How many messages were stored, and groups joined, since the start."""
         stats = self.client().info("commandstats")
         return stats.get("cmdstat_zadd", {"calls": 0})["calls"]
