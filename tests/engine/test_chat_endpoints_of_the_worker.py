@@ -63,12 +63,13 @@ async def test_a_stop_string_ends_it(chat):
 
 async def test_leaving_frees_its_slot(chat, worker: LlamaCppEngine):
     before = await predicted_total(worker)
-    async with aclosing(chat.generate(ask(text="Write a very long story.", max_tokens=1500))) as outputs:
+    no_end = {"logit_bias": {2: -100.0, 0: -100.0}} if isinstance(chat, OpenAIEngine) else {}
+    async with aclosing(chat.generate(ask(text="Write a very long story.", max_tokens=1500, **no_end))) as outputs:
         for _ in range(3):
             await anext(outputs)
         assert (await worker.load()).running == 1
     await until(lambda: is_idle(worker))
-    assert await predicted_total(worker) - before < 100, "it was left, not finished"
+    assert await predicted_total(worker) - before < 1500 / 2, "it was left, not finished"
 
 
 async def is_idle(worker):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from functools import partial
 
 import pytest
@@ -165,10 +166,13 @@ async def test_of_two_real_workers_one_is_drained_amid_answers_and_is_idle_then(
         started.append(await start(bench.owner, ask, await check(bench.owner, ask), asyncio.get_running_loop().time()))
     for _, tail in started:
         await until_stored(tail, lambda tail: tail.sent_tokens >= 5)
-    gone = workers[0][1]
+    process, gone = workers[0]
+    # What runs there cannot end before it is moved.
+    process.send_signal(signal.SIGSTOP)
     await drain(bench, gone)
     before = {response.id: await bench.log(response) for response, _ in started}
     assert move_away(bench.owner, after_s=0) == 2
+    process.send_signal(signal.SIGCONT)
     _, wire = await engine_named(gone)
 
     async def idle():

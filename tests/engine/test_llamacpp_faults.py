@@ -112,15 +112,16 @@ async def test_a_prompt_over_the_context_is_refused_with_both_numbers(fault_clie
 
 
 async def test_an_engine_that_is_not_there_is_lost():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    engine = LlamaCppEngine(f"http://127.0.0.1:{port}", {})
-    outputs, error = await outcome(engine, ask())
-    assert (outputs, error.reason) == ([], "upstream_lost")
-    assert await engine.healthy() is False
-    with pytest.raises(EngineError, match="lost"):
-        await engine.load()
-    await engine.aclose()
+    # Kept, so that nobody else listens on its port meanwhile.
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        engine = LlamaCppEngine(f"http://127.0.0.1:{nobody.getsockname()[1]}", {})
+        outputs, error = await outcome(engine, ask())
+        assert (outputs, error.reason) == ([], "upstream_lost")
+        assert await engine.healthy() is False
+        with pytest.raises(EngineError, match="lost"):
+            await engine.load()
+        await engine.aclose()
 
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

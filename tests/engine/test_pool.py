@@ -27,6 +27,13 @@ def rows(monkeypatch):
     return found
 
 
+@pytest.fixture
+async def stands(monkeypatch):
+    """The loop's clock stands: no engine is back before a test has asked who is left."""
+    at = now()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: at)
+
+
 async def pool_of(max_queued=10, processes=1):
     pool = Pool(max_queued, processes)
     await pool.refresh()
@@ -153,13 +160,13 @@ async def test_a_conversation_stays_with_the_engine_that_knows_it_unless_that_is
         await one.let_go()
 
 
-async def test_an_engine_that_refuses_connections_is_left_alone_at_once_and_others_go_on(rows):
+async def test_an_engine_that_refuses_connections_is_left_alone_at_once_and_others_go_on(rows, stands):
     pool = await pool_of()
     await fail(pool, 1)
     assert [one.pk for one in await held(pool, 3)] == [2, 2, None]
 
 
-async def test_an_engine_that_dies_amid_answers_is_left_alone_after_a_few(rows):
+async def test_an_engine_that_dies_amid_answers_is_left_alone_after_a_few(rows, stands):
     pool = await pool_of()
     for _ in range(FAILURES_MAX):
         assert pool.others("m", ()) == rows
@@ -182,7 +189,7 @@ async def test_what_a_caller_did_wrong_is_no_fault_of_the_engine(rows, status):
     assert pool.others("m", ()) == rows
 
 
-async def test_a_hung_engine_is_reported_by_the_timers(rows):
+async def test_a_hung_engine_is_reported_by_the_timers(rows, stands):
     pool = await pool_of()
     for _ in range(FAILURES_MAX):
         (one,) = await held(pool, 1, avoid=[2])
@@ -191,7 +198,7 @@ async def test_a_hung_engine_is_reported_by_the_timers(rows):
     assert pool.others("m", ()) == rows[1:]
 
 
-async def test_where_all_engines_fail_nobody_waits_for_a_better_one(rows):
+async def test_where_all_engines_fail_nobody_waits_for_a_better_one(rows, stands):
     pool = await pool_of()
     await fail(pool, 1)
     await fail(pool, 2)
@@ -334,7 +341,9 @@ def test_ejections_grow_and_end_with_one_request():
     assert health.ejected_until - at <= EJECTED_S * (1 + SPREAD), "whole again, it begins anew"
 
 
-async def test_models_that_no_engine_can_answer_for_now_come_behind_the_others_and_drained_ones_are_not_on_offer(rows):
+async def test_models_that_no_engine_can_answer_for_now_come_behind_the_others_and_drained_ones_are_not_on_offer(
+    rows, stands
+):
     rows[:] = [row(1, model="m"), row(2, model="first"), row(3, model="drained"), row(4, model="second")]
     rows += [row(5, model="second"), row(6, model="first")]
     rows[2].drain_started_at = rows[4].drain_started_at = timezone.now()

@@ -39,7 +39,7 @@ def server(demo_model, tmp_path_factory):
     log = tmp_path_factory.mktemp("vllm") / "log.txt"
     child, url = vllm_server.start(vllm_server.demo_model(Path(os.environ["VLLM_ENV"]), demo_model), log)
     yield url, log
-    assert child.end(signal.SIGTERM, timeout_s=30) is not None
+    assert child.end(signal.SIGTERM) is not None
 
 
 @pytest.fixture
@@ -127,7 +127,8 @@ async def test_in_decode_an_abort_is_proven_and_counts_exactly(server, vllm):
 async def test_one_that_waits_for_a_slot_is_aborted_and_the_others_stay_exact(server, vllm):
     await until(lambda: is_idle(vllm))
     before = await generated_total(server[0])
-    running = [asyncio.create_task(collect(vllm, endless(40))) for _ in range(SLOTS)]
+    # Long enough to be seen while they run, and one beside them while it waits.
+    running = [asyncio.create_task(collect(vllm, endless(120))) for _ in range(SLOTS)]
     await until(lambda: works_on(vllm, SLOTS, 0))
     request = endless()
     waiting = asyncio.create_task(collect(vllm, request))
@@ -138,9 +139,9 @@ async def test_one_that_waits_for_a_slot_is_aborted_and_the_others_stay_exact(se
         assert await vllm.abort_proven(request) is True
     assert (await vllm.usage_at_abort(request)).completion_tokens == 0
     answers = await asyncio.gather(*running)
-    assert [len(ids(answer)) for answer in answers] == [40] * SLOTS
+    assert [len(ids(answer)) for answer in answers] == [120] * SLOTS
     await until(lambda: is_idle(vllm))
-    assert await generated_total(server[0]) - before == 40 * SLOTS
+    assert await generated_total(server[0]) - before == 120 * SLOTS
 
 
 async def works_on(vllm, running, waiting):
@@ -259,7 +260,7 @@ def test_stopped_in_the_tool_or_in_its_second_round_it_is_free_and_its_counter_i
     row, made = rounds.site.row(response_id), rounds.attempts(response_id)
     assert (row["end_state"], row["end_reason"]) == ("cancelled", "user")
     assert (row["abort_proven"], row["usage_estimated"]) == (True, False)
-    assert stopped["stop"]["stop_ms"] < 1000
+    assert stopped["stop"]["stop_ms"] < 2000, "the patience with what does not end"
     assert stream.data[-1]["response"]["status"] == "cancelled"
     ends = ["tool_calls"] if place == "in the tool" else ["tool_calls", "user"]
     assert ([one["ended"] for one in made], rounds.tool.was_cancelled) == (ends, place == "in the tool")

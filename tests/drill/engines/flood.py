@@ -1,12 +1,15 @@
 """Owns the part in which more ask than an engine can take: who is sent away is told when to come, and that is right."""
 
 import asyncio
+import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import aiohttp
 
 from tests.drill.engines.findings import Finding
+from tests.drill.engines.gauges import until
 from tests.drill.engines.ledger import EnginesLedger
 from tests.drill.engines.stage import ANSWER_S, Stage
 
@@ -30,12 +33,22 @@ async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
     ledger = EnginesLedger(stage, "h", "fault server")
     await ledger.open()
     async with stage.web() as web:
+        paced_at = time.monotonic()
         await asyncio.gather(*[_ask(stage, web) for _ in range(SLOTS)])  # so that its pace is known
-        began_at = time.monotonic()
+        known_s = (time.monotonic() - paced_at) / SLOTS
         returns: list[asyncio.Task[Asked]] = []
-        first = await asyncio.gather(*[_ask(stage, web, returns) for _ in range(requests)])
+        asking = [asyncio.create_task(_ask(stage, web, returns)) for _ in range(requests)]
+        # At once: nobody is served before the last has asked, however long a busy machine takes to ask.
+        engine.child.popen.send_signal(signal.SIGSTOP)
+        try:
+            await until(_all_have_asked(stage, returns, requests), ANSWER_S, "the last of them")
+        finally:
+            engine.child.popen.send_signal(signal.SIGCONT)
+        began_at = time.monotonic()
+        first = await asyncio.gather(*asking)
         taken = [asked for asked in first if asked.status == 200]
-        each_s = (time.monotonic() - began_at) / max(1, len(taken))
+        # A machine that was busy before told the site of a slower pace.
+        each_s = max(known_s, (time.monotonic() - began_at) / max(1, len(taken)))
         later = await asyncio.gather(*returns)
     compared = await ledger.compared(["flood-0"], "its books", exact=True)
     engine.kill()
@@ -65,6 +78,15 @@ async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
         ),
         compared,
     ]  # fmt: skip
+
+
+def _all_have_asked(stage: Stage, returns: Sequence[asyncio.Task[Asked]], requests: int):
+    async def asked() -> bool:
+        taken = "SELECT COUNT(*) FROM streaming_response WHERE model = 'flood' AND end_state IS NULL"
+        ((count,),) = await asyncio.to_thread(stage.one.rows, taken)
+        return count + len(returns) >= requests
+
+    return asked
 
 
 async def _ask(stage: Stage, web: aiohttp.ClientSession, returns: list[asyncio.Task[Asked]] | None = None) -> Asked:
