@@ -23,6 +23,9 @@ CELLS = [
     ("shutdown", "decode", freeing.SLOT_OR_END),
 ]
 
+#: The drill itself has 1 s, on a machine that does nothing else. An engine that nobody tells works on for 8 s and more.
+FREE_S = 2.0
+
 pytestmark = pytest.mark.slow
 
 
@@ -39,7 +42,8 @@ def holds(part):
 
 
 @pytest.mark.engine
-def test_a_worker_is_free_within_a_second_in_whatever_way_and_phase_an_answer_is_left(on):
+def test_a_worker_is_soon_free_in_whatever_way_and_phase_an_answer_is_left(on, monkeypatch):
+    monkeypatch.setattr(freeing, "FREE_S", FREE_S)
     assert holds(freeing.llama(on, CELLS))
 
 

@@ -19,9 +19,10 @@ from streaming.engine.prompt import render_prompt
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.engine.upstream import Upstream
 from streaming.engine.vllm import VllmEngine
-from tests.drill.engines import on_vllm
+from tests.drill.engines import freeing, on_vllm, successor
 from tests.drill.engines.findings import broken, table
 from tests.drill.engines.stage import stage
+from tests.drill.test_a_short_engines_drill import FREE_S
 from tests.e2e.reading import eventually
 from tests.engine import vllm_server
 from tests.engine.conftest import ask, collect, shown, until
@@ -200,9 +201,11 @@ async def test_a_prompt_that_is_too_long_is_an_error_although_its_status_is_200(
 
 
 def test_left_in_each_phase_it_is_free_its_counter_is_our_books_and_a_paused_owner_is_stopped(
-    server, tmp_path, model_dir
+    server, tmp_path, model_dir, monkeypatch
 ):
     """The engines' drill on it, in the ways that its promise names."""
+    for part in (freeing, successor):
+        monkeypatch.setattr(part, "FREE_S", FREE_S)
     cells = [cell for cell in on_vllm.TOLD if cell[0] in ("stop", "disconnect", "timer")]
     with stage(tmp_path, model_dir, seed=6) as on:
         findings = asyncio.run(on_vllm.vllm(on, server[0], cells, released=()))
