@@ -24,9 +24,9 @@ def engine(site, person, model_dir):
         "--tokenizer", str(model_dir / "smollm2"),
     )  # fmt: skip
     until_offered(person("bea"), "tests-faulty")
-    yield lambda **faults: httpx.post(f"{url}/_control", json=faults).raise_for_status()
+    yield lambda **faults: httpx.post(f"{url}/_control", json=faults, timeout=60).raise_for_status()
     process.terminate()
-    process.wait(10)
+    process.wait(60)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.e2e.reading import eventually
 
 
 def models(site, key):
-    return httpx.get(f"{site.url}/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code
+    return httpx.get(f"{site.url}/v1/models", headers={"Authorization": f"Bearer {key}"}, timeout=60).status_code
 
 
 def test_a_key_is_made_shown_once_used_and_revoked_and_usage_is_told(site, open_chat):

@@ -3,6 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.gates import stairs
+
 PHONE = {"width": 390, "height": 844}
 LINES = [{"text": f"Line {number} of an answer that is longer than the screen.\n\n"} for number in range(40)]
 #: Whether the box, its button and the end of the newest text are between the edges of what is seen.
@@ -21,6 +23,7 @@ height => {
   };
 }
 """
+SHOWN = "count => document.querySelectorAll('[data-testid=markdown] p').length >= count"
 ALL = {"composer": True, "button": True, "end": True, "page": True}
 #: Safari's way: the page keeps its height, and only what is seen of it gets smaller.
 COVER = """
@@ -52,12 +55,16 @@ def in_sight(phone, height):
 
 
 @pytest.mark.parametrize("keyboard", [resized, covered])
-def test_the_box_and_the_end_of_the_log_stay_in_sight_when_the_keyboard_takes_half(phone, keyboard):
-    phone.play(outputs=LINES, delay_s=0.02)
-    phone.writes(500)
-    for height in (PHONE["height"] // 2, PHONE["height"], PHONE["height"] // 2):
+def test_the_box_and_the_end_of_the_log_stay_in_sight_when_the_keyboard_takes_half(site, phone, keyboard):
+    """The answer grows between the looks, and stands still while somebody looks."""
+    outputs, gates = stairs([LINES[start : start + 10] for start in range(0, 40, 10)], site.data_dir)
+    phone.play(outputs=outputs, delay_s=0.01)
+    heights = (PHONE["height"] // 2, PHONE["height"], PHONE["height"] // 2)
+    for number, (height, gate) in enumerate(zip(heights, gates, strict=True), 1):
+        phone.until(SHOWN, 10 * number)
         keyboard(phone, height)
         assert in_sight(phone, height) == ALL
+        gate.open()
     phone.ends()
     assert in_sight(phone, PHONE["height"] // 2) == ALL
     phone.composer.fill("line\n" * 30)

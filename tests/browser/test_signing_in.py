@@ -24,7 +24,7 @@ def test_a_login_link_opens_the_chat_and_works_once(site, watched):
     expect(chat.page).to_have_url(site.url + "/")
     expect(chat.page.get_by_test_id("empty-state")).to_contain_text("newcomer")
     expect(chat.composer).to_be_focused()
-    assert httpx.get(link).status_code == 410
+    assert httpx.get(link, timeout=60).status_code == 410
 
     watch.allow("410")
     stranger, watch = watched()

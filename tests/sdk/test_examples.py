@@ -40,7 +40,7 @@ def survivor(place):
 
 
 def ended(client):
-    out, err = client.communicate(timeout=60)
+    out, err = client.communicate(timeout=120)
     return client.returncode, out.decode().rstrip("\n"), err.decode().strip()
 
 

@@ -26,7 +26,7 @@ def llm(place, tmp_path):
     def run(*argv):
         command = [str(Path(sys.executable).with_name("llm")), "-m", "site", *argv]
         return subprocess.run(
-            command, env=os.environ | {"LLM_USER_PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+            command, env=os.environ | {"LLM_USER_PATH": str(tmp_path)}, capture_output=True, text=True, timeout=120,
             check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 

@@ -23,7 +23,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 
 @pytest.fixture(scope="session")
 def document(place):
-    return httpx.get(f"{place.url}/openapi.json").json()
+    return httpx.get(f"{place.url}/openapi.json", timeout=60).json()
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +85,7 @@ def test_no_request_gets_an_answer_that_the_document_does_not_know(cases_of, pla
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(cases_of(method, path))
     def answered(case):
-        case.call_and_validate(headers={"Authorization": f"Bearer {place.key}"}, checks=CHECKS, timeout=30)
+        case.call_and_validate(headers={"Authorization": f"Bearer {place.key}"}, checks=CHECKS, timeout=60)
 
     answered()
 
