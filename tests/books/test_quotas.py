@@ -12,7 +12,7 @@ from streaming.admission import quota_book
 from streaming.models import ApiKey, Conversation, ModelPrice, Quota, QuotaSettlement, Response, WebhookEndpoint
 from streaming.ownership.ask import Refused
 from streaming.ownership.stop import stop
-from streaming.store import access, orphans, threads
+from streaming.store import access, clock, orphans, threads
 from tests.books.conftest import streams_in_use, tokens_in_use
 from tests.stream.conftest import DEADLINE_S, until_stored
 
@@ -21,9 +21,18 @@ ENDLESS = {"outputs": [{"text": "tick "}], "repeat": 0, "delay_s": 0.002}
 FIVE = {"outputs": [{"text": "a"}], "repeat": 5}
 
 
+#: Amid a minute, a day and a month.
+NOON_S = 1_790_000_000 // 86400 * 86400 + 43230.0
+
+
 @pytest.fixture(autouse=True)
 def _quotas_are_seen_at_once(monkeypatch):
     monkeypatch.setattr(quota_book, "REFRESH_S", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _no_window_ends(monkeypatch):
+    monkeypatch.setattr(clock, "now_s", lambda: NOON_S)
 
 
 async def prompt_tokens_of(bench, script) -> int:
