@@ -26,7 +26,7 @@ def site(tmp_path, model_dir):
 
 
 def scraped(site):
-    answer = httpx.get(f"{site.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    answer = httpx.get(f"{site.url}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
     assert answer.status_code == 200
     return samples_of(answer.text)
 
