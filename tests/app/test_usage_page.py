@@ -35,11 +35,11 @@ def viewer(page1):
 @pytest.fixture
 def past(db):
     call_command("seed_demo", responses=800, days=6, logs=0, yes=True)
-    # Some of today too, that no rollup has seen.
-    Response.objects.filter(id__in=list(Response.objects.values_list("id", flat=True)[:40])).update(
-        created_at=timezone.now()
-    )
-    usage.roll_up(today() - timedelta(days=5))
+    # Some of today too, that no rollup has seen. They may have been all of the first day, which begins at any hour.
+    oldest = dict(Response.objects.order_by("created_at").values_list("id", "created_at")[:40])
+    Response.objects.filter(id__in=oldest).update(created_at=timezone.now())
+    for day in {at.astimezone(UTC).date() for at in oldest.values()}:
+        usage.roll_up(day)
 
 
 @pytest.mark.parametrize("group", ["end_state", "model", "user", "key", "engine", "purpose"])
