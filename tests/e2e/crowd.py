@@ -96,7 +96,7 @@ def live_requests(site: Site) -> int:
     """How many requests the web process says it answers."""
     told = len(site.web.lines)
     site.web.popen.send_signal(signal.SIGUSR1)
-    line = site.web.line_with("live connections:", 10, after=told)
+    line = site.web.line_with("live connections:", after=told)
     return int(line.rsplit(":", 1)[1])
 
 

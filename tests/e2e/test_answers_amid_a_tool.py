@@ -96,7 +96,7 @@ class Asked(threading.Thread):
         self.stream = self._ask()
 
     def result(self):
-        self.join(30)
+        self.join(60)
         self.page.close()
         assert self.stream
         return self.stream
