@@ -72,17 +72,18 @@ def test_stop_works_with_a_token_that_is_not_taken(open_chat):
 
 
 def test_who_signs_in_anew_in_another_tab_goes_on_in_the_first_and_can_sign_out_there(site, open_chat):
-    chat = open_chat("tokens")
+    chat = open_chat("tokens-anew")
     chat.ask("before")
     chat.ends()
     cookies = chat.page.evaluate("document.cookie")
     chat.composer.fill("a draft")
     other = chat.page.context.new_page()
-    other.goto(site.url + site.manage("login_link", "tokens"))
+    other.goto(site.url + site.manage("login_link", "tokens-anew"))
     other.wait_for_function("() => window.__sockets?.some((socket) => socket.greeted)")
     assert chat.page.evaluate("document.cookie") != cookies
     expect(chat.composer).to_have_value("a draft")
     chat.composer.press("Enter")
+    expect(chat.questions).to_have_count(2)
     chat.ends()
     assert sent(chat, "messages") == 2
     chat.watch.allow("status of 401|WebSocket connection")
