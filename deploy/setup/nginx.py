@@ -72,15 +72,13 @@ def _with_places(text: str, folder: Path, front: Front) -> str:
 
 def _plain(text: str, front: Front) -> str:
     before, _redirect, site = text.split(SERVER)
-    text = _put(
-        before + SERVER + site, "listen 443 ssl http2 sndbuf=128k;", f"listen 127.0.0.1:{front.port} sndbuf=128k;"
-    )
+    text = _put(before + SERVER + site, "listen 443 ssl http2 ", f"listen 127.0.0.1:{front.port} ")
     return re.sub(r"^ +ssl_.*\n", "", text, flags=re.MULTILINE)
 
 
 def _secret(text: str, front: Front, certificate: Certificate) -> str:
     text = _put(text, "listen 80;", f"listen 127.0.0.1:{front.redirect_port};")
-    text = _put(text, "listen 443 ssl http2 sndbuf=128k;", f"listen 127.0.0.1:{front.port} ssl http2 sndbuf=128k;")
+    text = _put(text, "listen 443 ", f"listen 127.0.0.1:{front.port} ")
     text = _put(text, "/etc/nginx/tls/fullchain.pem", _quoted(certificate.chain))
     return _put(text, "/etc/nginx/tls/privkey.pem", _quoted(certificate.key))
 

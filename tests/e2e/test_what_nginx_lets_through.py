@@ -230,7 +230,7 @@ def test_a_newer_nginx_takes_the_configuration_with_either_list_of_web_processes
 
 def test_a_configuration_that_lost_an_address_is_refused(tmp_path, monkeypatch):
     changed = tmp_path / "changed.conf"
-    changed.write_text(setup.CONFIGURATION.read_text().replace("listen 443 ssl http2 sndbuf=128k;", "listen 8443 ssl;"))
+    changed.write_text(setup.CONFIGURATION.read_text().replace("listen 443 ", "listen 8443 "))
     monkeypatch.setattr(setup, "CONFIGURATION", changed)
-    with pytest.raises(SetupError, match="0 times 'listen 443 ssl http2 sndbuf=128k;', and must have it once"):
+    with pytest.raises(SetupError, match="0 times 'listen 443 ssl http2', and must have it once"):
         setup.lay_out(tmp_path, Front(1, [2], tmp_path / "static"))
