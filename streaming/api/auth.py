@@ -22,8 +22,8 @@ REFUSALS = {
     "key_revoked": "this API key was revoked",
 }
 
-_redeem = sync_to_async(threads.reading(task_tokens.redeem), thread_sensitive=True)
-_find_key = sync_to_async(threads.reading(access.find_key), thread_sensitive=True)
+_redeem = sync_to_async(threads.repeatable(task_tokens.redeem), thread_sensitive=True)
+_find_key = sync_to_async(threads.repeatable(access.find_key), thread_sensitive=True)
 
 
 @dataclass(frozen=True, slots=True)

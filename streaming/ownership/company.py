@@ -61,7 +61,7 @@ class Company:
         """Put what readers elsewhere took of the responses that ended here since the last call into their rows."""
         ended = list(self._ended)
         if ended:
-            await threads.write(presence.fold, ended)
+            await threads.write(threads.repeatable(presence.fold), ended)
         del self._ended[: len(ended)]
 
     def ring(self, process_id: str | None, response_id: str, *, leaving: bool = False) -> None:

@@ -191,7 +191,7 @@ class Owner:
         await self.journal.close()
         if self.company:
             await self.company.count_delivered()
-        await threads.write(orphans.release, self.id)
+        await threads.write(threads.repeatable(orphans.release), self.id)
 
     @staticmethod
     def _let_go(relay: Relay) -> None:

@@ -26,7 +26,7 @@ _writing = ThreadPoolExecutor(WRITE_THREADS, thread_name_prefix="store-write")
 
 async def run(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a store function that reads; at most READ_THREADS connections exist for all of them."""
-    call = reading(function)
+    call = repeatable(function)
     return await asyncio.get_running_loop().run_in_executor(_reading, lambda: call(*args, **kwargs))
 
 
@@ -42,8 +42,8 @@ async def write(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
     return await asyncio.get_running_loop().run_in_executor(_writing, in_turn)
 
 
-def reading(function: Callable[P, R]) -> Callable[P, R]:
-    """A store function that reads, on whatever thread: called again where the connection proves to be broken.
+def repeatable(function: Callable[P, R]) -> Callable[P, R]:
+    """A store function that reads or may be done twice, on whatever thread: called again where its connection is broken.
 
     Nobody notices that a connection breaks until it is used, which may be long after the database is back.
     """

@@ -60,3 +60,19 @@ async def test_a_server_that_hangs_up_costs_a_reader_nothing(bench):
     assert bench.owner.id in await threads.run(watch.beats)
     response, _tail = await bench.ask({"outputs": [{"text": "a"}]})
     assert (await bench.ended(response)).output_text == "a"
+
+
+async def test_a_process_that_goes_says_so_although_its_connection_was_closed_meanwhile(bench, monkeypatch):
+    """PostgreSQL only: else its answers would wait until it is judged dead."""
+    hang_ups = ["one"] if connection.vendor == "postgresql" else []
+    real = orphans.release
+
+    def release(process_id):
+        if hang_ups:
+            hang_ups.pop()
+            connection.cursor().execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        real(process_id)
+
+    monkeypatch.setattr(orphans, "release", release)
+    await bench.owner.drain(0)
+    assert bench.owner.id not in await threads.run(watch.beats)
