@@ -43,7 +43,7 @@ async def write(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) 
 
 
 def repeatable(function: Callable[P, R]) -> Callable[P, R]:
-    """A store function that reads or may be done twice, on whatever thread: called again where its connection is broken.
+    """A store function that reads, or may be done twice, on any thread: called again where its connection is broken.
 
     Nobody notices that a connection breaks until it is used, which may be long after the database is back.
     """
