@@ -5,10 +5,6 @@ from hypothesis import HealthCheck, settings
 
 from tests import databases
 
-# What is drawn is judged, not how long that takes: a machine may be busy for long.
-settings.register_profile("calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("calm")
-
 # What helpers of tests assert is told with its values, too.
 pytest.register_assert_rewrite(*(f"tests.{folder}" for folder in ("books", "cluster", "drill", "e2e", "engine", "sdk")))
 # How long an example of a law takes, or its drawing, says something of the machine alone.

@@ -47,7 +47,7 @@ class Tasks:
         return Child(command, self.site.env, self.site.data_dir / "tasks.log")
 
     def send(self, name: str, *args, queue: str = "tasks") -> None:
-        with Celery(broker=self.valkey.plain_url) as app:
+        with Celery(broker=self.valkey.plain_url, set_as_current=False) as app:
             app.send_task(name, args, queue=queue)
 
     def kill_worker(self) -> None:
