@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cached_property
@@ -50,27 +50,32 @@ class Sums:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-NAMES = tuple(field.name for field in fields(Sums))
+NAMES = tuple(one.name for one in fields(Sums))
 Days = dict[date, dict[Any, Sums]]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Days (UTC), both ends included, and the model that is looked at, or all."""
-
-    first: date
-    last: date
-    model: str = ""
-
-    @property
-    def days(self) -> list[date]:
-        """Every day of it."""
-        return [self.first + n * DAY for n in range((self.last - self.first).days + 1)]
 
 
 def today() -> date:
     """The day it is, as rollups count days."""
     return timezone.now().astimezone(UTC).date()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days (UTC), both ends included, and the model that is looked at, or all.
+
+    ``asked_on`` is the day that counts as today until all is read: one that ended in between would be in both, what is
+    stored and what is counted now, or in neither.
+    """
+
+    first: date
+    last: date
+    model: str = ""
+    asked_on: date = field(default_factory=today)
+
+    @property
+    def days(self) -> list[date]:
+        """Every day of it."""
+        return [self.first + n * DAY for n in range((self.last - self.first).days + 1)]
 
 
 def span_of(query: Mapping[str, str]) -> Span:
@@ -83,7 +88,7 @@ def span_of(query: Mapping[str, str]) -> Span:
         first = now - (back - 1) * DAY
     last = min(last or now, now)
     first = max(min(first, last), last - (DAYS_MAX - 1) * DAY)
-    return Span(first, last, query.get("model", "")[:200])
+    return Span(first, last, query.get("model", "")[:200], now)
 
 
 def _date(value: str) -> date | None:
@@ -102,16 +107,16 @@ class Figures:
     @cached_property
     def _today(self) -> list[DailyUsage]:
         """Today's, from the responses: the rollups are minutes behind."""
-        rows = usage.of_day(self.span.last) if self.span.last == today() else []
+        rows = usage.of_day(self.span.last) if self.span.last == self.span.asked_on else []
         return [row for row in rows if self.span.model in ("", row.model)]
 
     @cached_property
     def _today_counted(self) -> list[histograms.Row]:
-        rows = histograms.counted(self.span.last) if self.span.last == today() else []
+        rows = histograms.counted(self.span.last) if self.span.last == self.span.asked_on else []
         return [row for row in rows if self.span.model in ("", row[0])]
 
     def _stored(self, rows: Any) -> Any:
-        rows = rows.filter(day__gte=self.span.first, day__lte=self.span.last).exclude(day=today())
+        rows = rows.filter(day__gte=self.span.first, day__lte=self.span.last).exclude(day=self.span.asked_on)
         return rows.filter(model=self.span.model) if self.span.model else rows
 
     def _by_value(self, group: str) -> Any:

@@ -91,6 +91,13 @@ def conversation1(u1, engine):
 
 
 @pytest.fixture
+def noon(monkeypatch):
+    """It is noon of today and stays so: no day ends between what a test does and what it sees. Rows begin then too."""
+    at = timezone.now().replace(hour=12)
+    monkeypatch.setattr(timezone, "now", lambda: at)
+
+
+@pytest.fixture
 def settings_with(monkeypatch, tmp_path):
     """The settings as a new process would read them; contents of files by the name of the setting."""
 

@@ -147,7 +147,7 @@ def answered(user, days_ago, model="demo", **fields):
     return made
 
 
-def test_usage_is_summed_by_day_and_model_from_rollups_and_what_is_not_rolled_up_yet(page1, page2, u1, u2):
+def test_usage_is_summed_by_day_and_model_from_rollups_and_what_is_not_rolled_up_yet(noon, page1, page2, u1, u2):
     today = timezone.now().date()
     for days_ago in (0, 0, 1, 5, 40):
         answered(u1, days_ago)

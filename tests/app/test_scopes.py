@@ -82,15 +82,20 @@ def test_no_key_has_a_scope_that_there_is_not(u1, wrong):
     assert not ApiKey.objects.exists()
 
 
+def a_day_to_come():
+    """Not tomorrow, which may begin before anybody looks at it."""
+    return (timezone.now() + timedelta(days=2)).date()
+
+
 def test_the_command_gives_scopes_and_an_end(db, capsys):
     call_command("create_api_key", "reader", scopes="responses:read,models:read", expires="90d")
     found = access.find_key(capsys.readouterr().out.strip()).api_key
     assert found.scopes == "models:read responses:read"
     expires_at = ApiKey.objects.get(pk=found.pk).expires_at
     assert timedelta(days=89) < expires_at - timezone.now() <= timedelta(days=90)
-    tomorrow = (timezone.now() + timedelta(days=1)).date()
-    call_command("create_api_key", "reader", expires=str(tomorrow))
-    assert ApiKey.objects.latest("pk").expires_at.date() == tomorrow
+    day = a_day_to_come()
+    call_command("create_api_key", "reader", expires=str(day))
+    assert ApiKey.objects.latest("pk").expires_at.date() == day
 
 
 @pytest.mark.parametrize(
@@ -143,8 +148,8 @@ def test_staff_makes_keys_of_programs_and_of_itself_only_and_sees_each_once(owne
     make_account(owner)
     robot = ServiceAccount.objects.get().user
     page = Page(owner)
-    tomorrow = (timezone.now() + timedelta(days=1)).date()
-    form = {"name": "nightly", "scopes": ["responses:write"], "expires_on": str(tomorrow)}
+    day = a_day_to_come()
+    form = {"name": "nightly", "scopes": ["responses:write"], "expires_on": str(day)}
     refused = page.post("/admin/streaming/apikey/add/", {**form, "user": u1.pk})
     assert (refused.status_code, ApiKey.objects.count()) == (200, 0)
     shown = page.post("/admin/streaming/apikey/add/", {**form, "user": robot.pk})
@@ -152,7 +157,7 @@ def test_staff_makes_keys_of_programs_and_of_itself_only_and_sees_each_once(owne
     key = shown.content.decode().split("<code>")[1].split("</code>")[0]
     found = access.find_key(key)
     assert (found.state, found.api_key.pk, found.api_key.scopes) == ("valid", row.pk, "responses:write")
-    assert row.expires_at.date() == tomorrow
+    assert row.expires_at.date() == day
     assert key not in str([vars(cookie) for cookie in page.cookies.values()])
     assert key not in page.get("/admin/streaming/apikey/").content.decode()
     entry = AuditEntry.objects.get(action="added", target_kind="apikey")

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from datetime import UTC, date, timedelta
+from itertools import count
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -18,7 +19,7 @@ from streaming.admin.usage_figures import CALLERS, PROBES, Figures, Span, span_o
 from streaming.models import DailyUsage, ModelPrice, Response
 from streaming.store import usage
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("noon")]
 PAGE = "/admin/usage/"
 
 
@@ -71,6 +72,16 @@ def test_figures_are_those_of_the_rows_also_of_today(past, group):
     assert {value: sums for value, sums in shown.items() if any(sums)} == {
         value: sums for value, sums in counted.items() if any(sums)
     }
+
+
+@pytest.mark.parametrize("looks_before", range(4))
+def test_a_day_that_ends_while_its_figures_are_read_counts_once(monkeypatch, looks_before):
+    Response.objects.create(purpose="api", dialect="d", model="m", policy="abort")
+    usage.roll_up(today())
+    figures, now = Figures(Span(today() - timedelta(days=9), today())), timezone.now()
+    looks = count(1)
+    monkeypatch.setattr(timezone, "now", lambda: now + timedelta(days=next(looks) > looks_before))
+    assert [sum(sums.requests for sums in figures.totals(group).values()) for group in ("model", "purpose")] == [1, 1]
 
 
 @pytest.mark.parametrize("is_rolled_up", [True, False])
