@@ -38,7 +38,7 @@ def reconcile(since: datetime | None = None, skew: timedelta = SKEW) -> list[Led
         check for row, reading in zip(rows, readings, strict=True) if (check := _check(row, reading, since, skew))
     ]
     checks.append(ledger.check_unended(longest_life()))
-    checks += ledger.check_rollups(timezone.now().date())
+    checks += ledger.check_rollups(timezone.now())
     checks += ledger.check_quotas()
     ledger.keep(checks)
     for check in checks:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 
 import pytest
@@ -210,7 +210,7 @@ def told(*arguments) -> tuple[int, list[dict]]:
 def test_rollups_that_say_something_else_than_their_rows_drift(user):
     day = timezone.now() - timedelta(days=2)
     for _ in range(3):
-        Response.objects.filter(id=make(user).id).update(created_at=day)
+        Response.objects.filter(id=make(user).id).update(created_at=day, ended_at=day)
     code, checks = told()
     assert code == 1
     [drifts] = [one for one in checks if one["drift"]]
@@ -222,6 +222,27 @@ def test_rollups_that_say_something_else_than_their_rows_drift(user):
     assert code == 1
     assert "rollups: 4 responses, 15 tokens; rows: 3, 15" in [one["message"] for one in checks]
     assert LedgerCheck.objects.exclude(drift=0).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("created", "ended", "has_drift"),
+    [
+        ({"hours": 23, "minutes": 59}, None, False),
+        ({"hours": 23, "minutes": 59}, {"days": 1, "minutes": 1}, False),
+        ({"hours": 20}, {"days": 1, "minutes": 1}, True),
+        ({"hours": 23, "minutes": 40}, {"hours": 23, "minutes": 41}, True),
+    ],
+)
+def test_what_came_about_just_before_a_look_after_midnight_need_not_be_in_a_rollup_yet(user, created, ended, has_drift):
+    """Rollups of the evening are made in the first minutes of the next day, and again when its last answers end."""
+    day = datetime(2026, 3, 4, tzinfo=UTC)
+    fields = {"ended_at": day + timedelta(**ended)} if ended else {"state": "running", "end_state": None}
+    late = make(user, **{"end_reason": "" if ended is None else "stop"} | fields)
+    Response.objects.filter(id=late.id).update(created_at=day + timedelta(**created))
+    checks = ledger.check_rollups(day + timedelta(days=1, minutes=2))
+    assert [check.subject for check in checks if check.drift] == (["2026-03-04"] if has_drift else [])
+    usage.roll_up(day.date())
+    assert not any(check.drift for check in ledger.check_rollups(day + timedelta(days=1, minutes=2)))
 
 
 def test_a_row_without_an_end_that_is_older_than_any_can_be_drifts(user, settings):
