@@ -16,6 +16,19 @@ def set_quota(site, username: str, **limits) -> None:
     )  # fmt: skip
 
 
+def by_window(site, username: str, kind: str) -> list[tuple[int, int]]:
+    """Requests and tokens in each minute, day or month in which the user's quota was used, what was given back aside.
+
+    So what is said of every window holds also where one ended meanwhile.
+    """
+    ((windows,),) = site.rows(
+        "SELECT windows FROM streaming_quotause u JOIN streaming_quota q ON q.id = u.quota_id"
+        " JOIN auth_user a ON a.id = q.user_id WHERE a.username = ?",
+        username,
+    )
+    return [(requests, tokens) for requests, tokens in json.loads(windows)[kind].values()]
+
+
 def ask(url: str, key: str, content: str, model: str, **fields) -> httpx.Response:
     """A chat completion that does not stream."""
     body = {"model": model, "messages": [{"role": "user", "content": content}], **fields}

@@ -17,7 +17,7 @@ from streaming.protocol.dialects.base import Head
 from streaming.protocol.end_state import STOPPED, decide
 from streaming.protocol.tool_result import ToolResult
 from streaming.reader import Reader
-from streaming.store import quotas, threads
+from streaming.store import clock, quotas, threads
 from streaming.tools import catalogue
 from streaming.tools import running as running_tools
 from streaming.tools.tool import Tool, parameters
@@ -354,6 +354,8 @@ async def test_a_call_that_its_model_left_open_is_whole_when_the_engine_has_ende
 
 async def test_what_all_rounds_read_is_paid_for_beyond_what_was_reserved(bench, chats, toolbox, engine, monkeypatch):
     monkeypatch.setattr(quota_book, "REFRESH_S", 0.0)
+    now_s = time.time()
+    monkeypatch.setattr(clock, "now_s", lambda: now_s)  # no day ends before it is looked at
     toolbox.outcome = lambda call: ToolResult(call.call_id, "x" * 2000)
     quota = await threads.write(lambda: Quota.objects.create(user=bench.user, tokens_per_day=10_000))
     response, _ = await chats(max_tokens=200)
@@ -361,7 +363,7 @@ async def test_what_all_rounds_read_is_paid_for_beyond_what_was_reserved(bench, 
     reserved = len(engine.requests[0].prompt_ids) + 200
     assert ended.prompt_tokens + ended.generated_tokens > reserved
     await chats(max_tokens=1)  # takes in what was settled
-    [told] = [text for _, text in await threads.run(quotas.in_use, quota, time.time()) if "tokens this day" in text]
+    [told] = [text for _, text in await threads.run(quotas.in_use, quota, now_s) if "tokens this day" in text]
     used = int(re.search(r"and ([0-9]+) tokens this day", told)[1])
     assert used >= ended.prompt_tokens + ended.generated_tokens
 
