@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from .ids import file_id
 
@@ -21,7 +22,7 @@ class StoredFile(models.Model):
     filename = models.CharField(max_length=255)
     size_bytes = models.PositiveBigIntegerField(default=0)
     is_whole = models.BooleanField(default=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True, help_text="when it is removed; empty: never")
 
     class Meta:

@@ -62,7 +62,8 @@ EARLY = {
 
 
 @pytest.mark.parametrize("status", EARLY)
-def test_what_was_answered_for_a_worker_that_is_gone_is_kept_however_the_batch_ends(u1, key, status):
+def test_what_was_answered_for_a_worker_that_is_gone_is_kept_however_the_batch_ends(u1, key, monkeypatch, status):
+    monkeypatch.setattr(task, "SETTLING_S", 60.0)  # else a slow machine finds it rested within one turn
     batch = begun(u1, 4, key)
     kept, errored, running = (
         answer_of(batch, 2),

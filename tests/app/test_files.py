@@ -3,6 +3,7 @@
 import asyncio
 import io
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,13 @@ def test_what_is_sent_is_what_is_kept(api1, u1):
 def test_a_file_may_ask_to_go_sooner(api1):
     asked = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
     made = send(api1, **asked).json()
+    assert made["expires_at"] - made["created_at"] == 3600
+
+
+def test_a_file_stays_to_the_second_as_long_as_it_says_however_slow_a_machine_is(api1, monkeypatch):
+    now, looks = timezone.now(), count()
+    monkeypatch.setattr(timezone, "now", lambda: now + timedelta(seconds=next(looks)))
+    made = send(api1, **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}).json()
     assert made["expires_at"] - made["created_at"] == 3600
 
 
