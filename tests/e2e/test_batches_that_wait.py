@@ -3,6 +3,7 @@
 A minute of a quota is one of the clock's, and the test goes from one to the next by setting it.
 """
 
+import json
 import math
 import tempfile
 import time
@@ -117,9 +118,9 @@ def at(time_of_row):
 
 
 def by_minute(night, batch):
-    """The tokens of each answer that was asked for in a minute of the site's clock, by minute."""
-    sql = "SELECT created_at, prompt_tokens + generated_tokens FROM streaming_response WHERE idempotency_key LIKE ?"
+    """The tokens of each answer, by the minute that its quota counted it in: it may have come in the one before."""
+    sql = "SELECT reserved, prompt_tokens + generated_tokens FROM streaming_response WHERE idempotency_key LIKE ?"
     asked = defaultdict(list)
-    for created_at, tokens in night.site.rows(sql, f"{batch.id}.%"):
-        asked[at(created_at).replace(second=0, microsecond=0)].append(tokens)
+    for reserved, tokens in night.site.rows(sql, f"{batch.id}.%"):
+        asked[json.loads(reserved)["at_s"] // 60].append(tokens)
     return asked
