@@ -277,6 +277,8 @@ MAX_QUEUED_PER_ENGINE = int(env_float("MAX_QUEUED_PER_ENGINE", 100))
 #: Web processes that share the engines: each uses its part of every engine's slots.
 WEB_PROCESSES = int(env_float("WEB_PROCESSES", 1))
 MAX_OUTPUT_TOKENS = int(env_float("MAX_OUTPUT_TOKENS", 8192))
+#: Of an answer: several times what its tokens can say, for who counts them is the engine.
+MAX_OUTPUT_BYTES = int(env_float("MAX_OUTPUT_BYTES", 256 * MAX_OUTPUT_TOKENS))
 REJECTED_ROWS_PER_MINUTE = int(env_float("REJECTED_ROWS_PER_MINUTE", 60))
 WEBHOOKS_TO_PRIVATE = env_flag("WEBHOOKS_TO_PRIVATE", False)
 SHARED_THREADS = int(env_float("SHARED_THREADS", 6))

@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from streaming.metrics.delivery import Delivery
-from streaming.protocol.events import AT_MS_MAX, ENDED, STARTED, Draft, Event, merge, size_bytes
+from streaming.protocol.events import AT_MS_MAX, ENDED, EVENT_BYTES_MAX, STARTED, Draft, Event, cut, merge, size_bytes
 
 KEEP_EVENTS = 64
 KEEP_ENDED_EVENTS = 16
+#: Of payloads, for an engine may say in one output what others say in a thousand.
+KEEP_BYTES = 256 * 1024
+KEEP_ENDED_BYTES = 64 * 1024
 PENDING_BYTES_MAX = 256 * 1024
 
 
@@ -22,7 +25,8 @@ class Tail:
     """The log of one live response in this process.
 
     ``log`` is what an earlier owner stored of it. Events become part of ``events`` only after they are stored.
-    Between KEEP_EVENTS and twice as many stay in memory, few once it has ended; what is older is read from rows.
+    Between KEEP_EVENTS and twice as many stay in memory, few once it has ended, and between KEEP_BYTES and twice as
+    many where those are fewer events; what is older is read from rows.
     """
 
     def __init__(self, response_id: str, epoch: int, received_at: float, log: Sequence[Event] = ()):
@@ -34,6 +38,7 @@ class Tail:
         self.last_seq = log[-1].seq if log else 0
         self.first_seq = self.last_seq + 1
         self.events: list[Event] = []
+        self._kept_bytes = 0
         self.is_started = any(event.kind == STARTED for event in log)
         self.pending: list[Draft] = []
         self.pending_bytes = 0
@@ -110,7 +115,10 @@ class Tail:
 
     def number(self, now: float) -> list[Event]:
         """Take all that is pending as events numbered on from the last stored one; merges adjacent deltas."""
-        drafts, self.pending, self.pending_bytes = merge(self.pending), [], 0
+        drafts = merge(self.pending)
+        if self.pending_bytes > EVENT_BYTES_MAX:
+            drafts = cut(drafts)
+        self.pending, self.pending_bytes = [], 0
         seq, at_ms = self.last_seq, self.at_ms(now)
         events = []
         for draft in drafts:
@@ -124,19 +132,27 @@ class Tail:
             return
         self.events.extend(events)
         self.last_seq = events[-1].seq
-        if self.ended:
-            self._keep(KEEP_ENDED_EVENTS)
-        elif len(self.events) > 2 * KEEP_EVENTS:
-            self._keep(KEEP_EVENTS)
         for event in events:
             self.sent_tokens += event.token_count
+            self._kept_bytes += size_bytes(event.payload)
+        if self.ended:
+            self._keep(KEEP_ENDED_EVENTS, KEEP_ENDED_BYTES)
+        elif len(self.events) > 2 * KEEP_EVENTS or self._kept_bytes > 2 * KEEP_BYTES:
+            self._keep(KEEP_EVENTS, KEEP_BYTES)
         self.wake()
 
-    def _keep(self, count: int) -> None:
-        """Forget all but the newest events."""
-        surplus = max(0, len(self.events) - count)
+    def _keep(self, count: int, most_bytes: int) -> None:
+        """Forget all but the newest events: so many, of so many bytes together, and the last one in any case."""
+        kept = kept_bytes = 0
+        for event in reversed(self.events[-count:]):
+            size = size_bytes(event.payload)
+            if kept and kept_bytes + size > most_bytes:
+                break
+            kept, kept_bytes = kept + 1, kept_bytes + size
+        surplus = len(self.events) - kept
         del self.events[:surplus]
         self.first_seq += surplus
+        self._kept_bytes = kept_bytes
 
     def wake(self) -> None:
         """Tell every reader to look again, and a relay that waits for room."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.conf import settings
+
 from streaming.engine.tokenizer import TokenizerBundle
 from streaming.protocol.markers import Markers, begins_in_reasoning, markers_named, without_calls
 from streaming.protocol.stream_options import StreamOptions
@@ -28,7 +30,12 @@ def stream_options(
     ``asked`` are the row's stored options: calls are looked for only where tools were given.
     """
     markers = _markers(row_options, asked)
-    options: StreamOptions = {"stops": stops, "max_tokens": max_tokens, "min_tokens": min_tokens}
+    options: StreamOptions = {
+        "stops": stops,
+        "max_tokens": max_tokens,
+        "max_bytes": settings.MAX_OUTPUT_BYTES,
+        "min_tokens": min_tokens,
+    }
     if asked.get("one_call"):
         options["one_call"] = True
     if markers is None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
+from .allowance import text_bytes
+
 STARTED = "started"
 TEXT = "text"
 REASONING = "reasoning"
@@ -19,14 +21,18 @@ KINDS = (STARTED, TEXT, REASONING, TOOL_CALL, TOOL_RESULT, REFUSAL, CONTINUED, E
 #: are empty, with ``"error": "invalid_arguments"`` beside it where the fragments together are no JSON object. That of
 #: a tool_result is what ``tool_result.ToolResult`` says; it carries the tokens of its round that no other event has.
 DELTAS = frozenset({TEXT, REASONING, REFUSAL})
+#: What else of a payload can be long.
+_LONG = ("arguments", "output", "name", "call_id")
+#: The most text of one event, for that is the least that a reader is given at a time.
+EVENT_BYTES_MAX = 64 * 1024
 
 
 def size_bytes(payload: Mapping[str, Any]) -> int:
-    """About what an event of this payload takes: its texts and a little more."""
+    """At most what an event of this payload takes: its texts and a little more."""
     text = payload.get("text")
     if text is not None:
-        return 64 + len(text)
-    return 64 + len(payload.get("arguments") or "") + len(payload.get("output") or "")
+        return 64 + text_bytes(text)
+    return 64 + sum([text_bytes(payload.get(name) or "") for name in _LONG])
 
 
 class Draft(NamedTuple):
@@ -80,6 +86,22 @@ def merge(drafts: Sequence[Draft]) -> list[Draft]:
         same = list(run)
         merged.extend(same if key is None else [_joined(same)])
     return merged
+
+
+def cut(drafts: Iterable[Draft]) -> list[Draft]:
+    """The drafts with each delta that is longer than EVENT_BYTES_MAX in pieces. The first has its tokens."""
+    pieces: list[Draft] = []
+    for draft in drafts:
+        field = "text" if draft.kind in DELTAS else "arguments"
+        text = draft.payload.get(field) or ""
+        if text_bytes(text) <= EVENT_BYTES_MAX:
+            pieces.append(draft)
+            continue
+        step = EVENT_BYTES_MAX * len(text) // text_bytes(text)
+        pieces.append(draft._replace(payload={**draft.payload, field: text[:step]}))
+        rest = {name: value for name, value in draft.payload.items() if name != "name"}
+        pieces += [Draft(draft.kind, {**rest, field: text[at : at + step]}) for at in range(step, len(text), step)]
+    return pieces
 
 
 def joined_payload(run: Sequence[Draft | Event]) -> dict[str, Any]:

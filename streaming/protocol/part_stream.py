@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from .allowance import ITEM_BYTES, Allowance, text_bytes
 from .clean_text import CleanText
 from .engine_output import EngineOutput
-from .events import REASONING, REFUSAL, TEXT, TOOL_CALL
+from .events import REASONING, REFUSAL, TEXT, TOOL_CALL, size_bytes
 from .marker_parser import MarkerParser, Part
 from .text_gate import TextGate
 from .tool_calls import ToolCalls
@@ -19,15 +20,23 @@ class PartStream:
 
     Stop strings are looked for in text only, and never across text of another kind. The output
     filter sees all that people read, one kind after the other, but no arguments of tool calls.
-    With ``one_call`` the answer is over when a call is, or where another would begin.
+    With ``one_call`` the answer is over when a call is, or where another would begin. What the ``allowance`` does not
+    take ends it too.
     """
 
     def __init__(
-        self, gate: TextGate | None, parser: MarkerParser | None, calls: ToolCalls, *, one_call: bool = False
+        self,
+        gate: TextGate | None,
+        parser: MarkerParser | None,
+        calls: ToolCalls,
+        allowance: Allowance,
+        *,
+        one_call: bool = False,
     ) -> None:
         self.gate = gate
         self._parser = parser
         self._calls = calls
+        self._allowance = allowance
         self._one_call = one_call
         self._has_its_call = False
         self._clean = {REASONING: CleanText(), REFUSAL: CleanText()}
@@ -45,6 +54,8 @@ class PartStream:
         """Set once the answer is over, whatever its engine still sends."""
         if self._has_its_call:
             return "tool_calls"
+        if self._allowance.is_used_up:
+            return "length"
         return self.gate.finish_reason if self.gate is not None else None
 
     def push(self, text: str, looks_for_stops: bool) -> list[Piece]:
@@ -92,7 +103,7 @@ class PartStream:
         self._turn_to(kind)
         if self.gate is not None:
             text = self.gate.push(text, kind == TEXT and self._looks_for_stops)
-        if text:
+        if text and self._allowance.takes(text_bytes(text)):
             self._pieces.append((kind, {"text": text}))
 
     def _take_call(self, part: Part) -> None:
@@ -106,12 +117,16 @@ class PartStream:
             payloads = self._calls.complete(part.fragment.index)
         else:
             payload = self._calls.take(part.fragment)
-            payloads = [payload] if payload else []
+            payloads = [payload] if payload and self._allows(payload) else []
         self._pieces += [(TOOL_CALL, payload) for payload in payloads]
+
+    def _allows(self, call: dict[str, Any]) -> bool:
+        return self._allowance.takes(size_bytes(call) + (ITEM_BYTES if "name" in call else 0))
 
     def _turn_to(self, kind: str) -> None:
         if kind != self._kind:
             self._let_go()
+            self._allowance.takes(ITEM_BYTES)
             self._kind = kind
 
     def _let_go(self) -> None:

@@ -4,12 +4,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Unpack
 
+from .allowance import text_bytes
 from .detokenizer import Detokenizer
 from .events import DELTAS, TEXT, TOOL_CALL, Draft, Event
 from .markers import spelled
 from .response_stream import ResponseStream, written
 from .rounds import earlier, split
-from .stream_options import StreamOptions, parts_of
+from .stream_options import StreamOptions
 
 
 class RebuiltStream(ResponseStream):
@@ -33,6 +34,7 @@ class RebuiltStream(ResponseStream):
         takes_ids = self._detokenizer is not None
         has_all_ids = takes_ids and all(event.token_ids or not event.token_count for event in events)
         owed: deque[Draft] = deque()
+        paid = 0
         for event in events:
             if event.token_ids and takes_ids:
                 text = self._feed_ids(event.token_ids)
@@ -40,8 +42,10 @@ class RebuiltStream(ResponseStream):
                 self._ready.clear()
             else:
                 self._consume(event.token_count)
+                if self._parts is None and event.kind in DELTAS:
+                    self._allowance.takes(text_bytes(event.payload["text"]))
             if has_all_ids:
-                self._pay(owed, event)
+                paid = self._pay(owed, _weight(event) - paid)
             self._carried_ids.clear()
             self._carried_tokens = 0
         if has_all_ids:
@@ -54,19 +58,22 @@ class RebuiltStream(ResponseStream):
         shown = [event.payload["text"] for event in events if event.kind == TEXT]
         self._shown = written(self._before.text + "".join(shown))
 
-    def _pay(self, owed: deque[Draft], event: Event) -> None:
-        """Take off what a stored event, made of whole drafts, has given out already."""
-        weight = _weight(event)
+    def _pay(self, owed: deque[Draft], weight: int) -> int:
+        """Take off what a stored event has given out already: whole drafts. Returns what that was too much.
+
+        More than the event has is taken off where a draft was cut: its other pieces are in the log too.
+        """
         if weight > sum(map(_weight, owed)):
             owed += self.flush(natural=True)  # the log went on to an end that was not stored
         while owed and weight > 0:
             weight -= _weight(owed.popleft())
+        return max(0, -weight)
 
     def _take_text_again(self, events: Sequence[Event]) -> None:
         """The state of the kinds from what was shown, beside the gate, which has let it through already."""
         markers = self._options["markers"]
         assert markers is not None
-        self._parts = parts_of(self._options, None, self._before)
+        self._parts = self._new_parts(None)
         self._parts.push(spelled(markers, events, self._options.get("in_reasoning", False)), looks_for_stops=False)
         self._parts.gate = self._gate
         self._heed_ends()

@@ -4,13 +4,15 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
+from .allowance import text_bytes
 from .clean_text import REPLACEMENT, CleanText
 from .detokenizer import Detokenizer
 from .engine_output import EngineOutput, EngineUsage
 from .events import TEXT, TOOL_CALL, TOOL_RESULT, Draft, Event, calls_of, merge
-from .part_stream import Piece
+from .part_stream import PartStream, Piece
 from .rounds import NOTHING, Earlier
-from .stream_options import StreamOptions, gate_of, parts_of
+from .stream_options import StreamOptions, allowance_of, gate_of, parts_of
+from .text_gate import TextGate
 from .tool_result import ToolResult
 from .usage import latest
 
@@ -20,8 +22,8 @@ class ResponseStream:
 
     ``detokenizer`` is needed when the engine yields ids. ``finished`` means that nothing more
     becomes part of the answer: a stop string matched, the output filter or its one call ended it, the engine gave its
-    finish_reason, or it went past ``max_tokens``. Reaching ``max_tokens`` alone does not finish: the engine was
-    given the same limit, and its last output, which may come by itself, carries finish_reason and usage.
+    finish_reason, or it went past ``max_tokens`` or ``max_bytes``. Reaching ``max_tokens`` alone does not finish: the
+    engine was given the same limit, and its last output, which may come by itself, carries finish_reason and usage.
 
     An answer whose calls are run goes on in another round, which is a stream of its own: counts, shown text and calls
     go on from what was made ``before``; usage, half characters, stop strings and markers begin anew.
@@ -38,9 +40,10 @@ class ResponseStream:
         self._options = options
         self._min_tokens = options.get("min_tokens") or -1  # an engine may give text before it counts a token
         self._max_tokens = options.get("max_tokens")
+        self._allowance = allowance_of(options, before)
         self._gate = gate_of(options)
         #: Only where there is more than text; plain text, the common case, goes a short way.
-        self._parts = parts_of(options, self._gate, before) if options.get("markers") is not None else None
+        self._parts = self._new_parts(self._gate) if options.get("markers") is not None else None
         self._passes_all = self._gate is None and self._parts is None
         self._ready: list[Draft] = []
         #: What was given out of the round's calls.
@@ -133,6 +136,9 @@ class ResponseStream:
     def _feed_text(self, text: str, token_count: int) -> str:
         if not self._consume(token_count):
             return ""
+        if self._parts is None and not self._allowance.takes(text_bytes(text)):
+            self.finish_reason = "length"
+            return ""
         text = self._clean.push(text)
         return self._show(text) if text else ""
 
@@ -140,9 +146,12 @@ class ResponseStream:
         """From an engine that has told reasoning, refusals or tool calls apart."""
         if self._consume(output.token_count):
             if self._parts is None:
-                self._parts, self._passes_all = parts_of(self._options, self._gate, self._before), False
+                self._parts, self._passes_all = self._new_parts(self._gate), False
             text = self._clean.push(output.text or "")
             self._take(self._parts.take(output, text, self._looks_for_stops))
+
+    def _new_parts(self, gate: TextGate | None) -> PartStream:
+        return parts_of(self._options, gate, self._before, self._allowance)
 
     def _consume(self, token_count: int) -> bool:
         """Count tokens; whether they are part of the answer."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any
 
 from streaming.journal import Journal, Tail
@@ -19,6 +19,8 @@ from .heart import Heart
 from .rows import Rows
 
 logger = logging.getLogger(__name__)
+
+SLICE_BYTES = 256 * 1024
 
 
 class Reader:
@@ -119,7 +121,7 @@ class Reader:
             while not self._closed and not self.finished:
                 events = await self._next(self.cursor, may_beat=True)
                 if events:
-                    if frames := self._encoder.encode(events):
+                    for frames in self._encoded(events):
                         yield frames
                     self._advance(events)
                 elif self._gone:
@@ -131,6 +133,18 @@ class Reader:
         except Exception:
             logger.exception("a stream of %s failed in the middle", self.response_id)
             yield self._encoder.detached(self.last_event_id)
+
+    def _encoded(self, events: Sequence[Event]) -> Iterable[bytes]:
+        if events[-1].kind == ENDED:
+            return self._ending(events)
+        frames = self._encoder.encode(events)
+        return (frames,) if frames else ()
+
+    def _ending(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """The last frames, at most SLICE_BYTES at a time: what a socket does not take is copied."""
+        for frames in self._encoder.ending(events):
+            for at in range(0, len(frames), SLICE_BYTES):
+                yield frames[at : at + SLICE_BYTES]
 
     @property
     def last_event_id(self) -> str:

@@ -61,6 +61,17 @@ async def opened(site: Site, key: str, body: dict) -> asyncio.StreamWriter:
     return writer
 
 
+async def paused(site: Site, key: str, path: str) -> asyncio.StreamWriter:
+    """A stream whose reader takes its first bytes and then nothing."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
+    writer.write(
+        b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n\r\n" % (path.encode(), key.encode())
+    )
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    writer.transport.pause_reading()
+    return writer
+
+
 def reset(transport: asyncio.BaseTransport) -> None:
     """RST instead of FIN."""
     linger = struct.pack("ii", 1, 0)

@@ -1,18 +1,22 @@
 """What many connections cost one real process: threads, database connections and memory are bounded, all comes back."""
 
 import asyncio
+import contextlib
+import json
 import random
 import shutil
 import signal
 
 import pytest
 
+from streaming.protocol.events import EVENT_BYTES_MAX
 from streaming.store import threads
 from tests.e2e.crowd import (
     Follower,
     Held,
     nobody_left,
     opened,
+    paused,
     question,
     raise_descriptor_limit,
     reset,
@@ -30,8 +34,12 @@ POOLED_THREADS = threads.READ_THREADS + threads.WRITE_THREADS
 IDLE_BYTES = 60 * 1024
 WORDS = [f"w{nth} " for nth in range(25)]
 STORM_READERS = 400
+BACKGROUND = {"X-Disconnect-Policy": "background"}
 EVENT_CHARS, LOG_EVENTS = 4096, 51_200
 STUCK_BYTES = 5 * 2**20
+#: An engine that says 500 KB at a time and does not end, and what it may cost with so many readers who take nothing.
+FLOOD = {"outputs": [{"text": "x" * 500_000, "count": 1}], "repeat": 0, "delay_s": 0.5}
+FLOOD_READERS, FLOOD_BYTES = 50, 40 * 2**20
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +154,28 @@ async def test_clients_that_reset_at_once_leave_the_engine_free(crowd, keys):
     await running(crowd, 3, few)
     await running(crowd, 2, "model = 'few' AND state = 'running'")
     await gone(crowd, writers)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic"])
+async def test_an_engine_that_floods_fifty_readers_who_take_nothing_fills_no_memory(crowd, keys, dialect):
+    model = await asyncio.to_thread(crowd.add_model, keys[0], f"floods-{dialect}", script=FLOOD, mode="text")
+    before, most = Held.by(crowd), 0
+    async with session(keys[0]) as web, contextlib.AsyncExitStack() as stack:
+        asked = web.post(f"{crowd.url}/v1/chat/completions", json=question("go", model=model), headers=BACKGROUND)
+        answer = await stack.enter_async_context(asked)
+        first = json.loads((await answer.content.readuntil(b"\n\n")).partition(b"data: ")[2])
+        path = f"/v1/responses/{first['id']}/stream?dialect={dialect}"
+        readers = await asyncio.gather(*(paused(crowd, keys[0], path) for _ in range(FLOOD_READERS)))
+        async with asyncio.timeout(60):
+            while (row := crowd.row(first["id"]))["end_state"] is None:
+                most = max(most, Held.by(crowd).rss_bytes)
+                await asyncio.sleep(0.05)
+    # The engine never ends it; more than an answer may hold is not taken.
+    assert (row["end_state"], row["end_reason"], len(row["output_text"])) == ("completed", "length", 2_000_000)
+    assert max(most, Held.by(crowd).rss_bytes) - before.rss_bytes <= FLOOD_BYTES
+    await gone(crowd, readers)
+    largest = crowd.rows("SELECT MAX(LENGTH(payload)) FROM streaming_responseevent WHERE response_id = ?", first["id"])
+    assert largest[0][0] <= EVENT_BYTES_MAX + 100
 
 
 def long_log(site, key) -> str:

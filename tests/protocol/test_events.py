@@ -31,5 +31,7 @@ def test_an_event_is_as_large_as_its_texts_and_a_little_more():
     small = size_bytes({})
     assert size_bytes({"text": "abc"}) == small + 3
     assert size_bytes({"index": 0, "arguments": "x" * 50}) == small + 50
-    assert size_bytes({"call_id": "c", "output": "x" * 50, "error": None}) == small + 50
+    assert size_bytes({"call_id": "c", "output": "x" * 50, "error": None}) == small + 51
+    assert size_bytes({"index": 0, "call_id": "c" * 9, "name": "n" * 8, "arguments": ""}) == small + 17
+    assert size_bytes({"text": "ab☕"}) >= small + len("ab☕".encode())
     assert size_bytes({"text": None, "arguments": None}) == small > 0

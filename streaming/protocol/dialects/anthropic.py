@@ -1,6 +1,6 @@
 """Owns Anthropic's messages dialect: its events in their order and the message object. Knows no connection or row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
@@ -39,6 +39,10 @@ class AnthropicEncoder:
         if len(events) == 1 and events[0].kind == TEXT and self._blocks.open_text is not None:
             return self._text_delta(events[0], self._blocks.open_text)
         return b"".join([self._frames(group) for group in base.groups(events)])
+
+    def ending(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """Nothing is repeated there."""
+        yield self.encode(events)
 
     def body(self, events: Sequence[Event]) -> dict[str, Any]:
         """The message, or an error object when the response did not complete."""

@@ -44,6 +44,9 @@ class Encoder(Protocol):
     def encode(self, events: Sequence[Event]) -> bytes:
         """The frames of these events. Adjacent deltas of one kind are one frame; a group's last frame has the id."""
 
+    def ending(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """As ``encode`` where the last event is the end, piece by piece: a dialect may repeat the answer there."""
+
     def body(self, events: Sequence[Event]) -> dict[str, Any]:
         """The answer as one object, from all events. An end without an answer is ``{"error": …}`` or marked inside."""
 

@@ -1,6 +1,6 @@
 """Owns the OpenAI chat completions dialect: chunks and the completion object. Knows no connection, row or request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
@@ -41,6 +41,10 @@ class OpenAIChatEncoder:
         if len(events) == 1 and events[0].kind == TEXT:
             return self._delta(events).encode("ascii")
         return "".join([self._group(group) for group in base.groups(events)]).encode("ascii")
+
+    def ending(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """Nothing is repeated there."""
+        yield self.encode(events)
 
     def body(self, events: Sequence[Event]) -> dict[str, Any]:
         """The ``chat.completion``, or an error object when the response did not complete."""

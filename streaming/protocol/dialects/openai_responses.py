@@ -1,6 +1,6 @@
 """Owns the OpenAI responses dialect: its events in their order and the response object. Knows no connection or row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
@@ -9,7 +9,7 @@ from ..sse import checked_field, frame
 from . import base
 from .base import Head, dumps
 from .output_items import ITEM_KINDS, Item, OutputItems, Part
-from .response_object import response_object, terminal_name
+from .response_object import item_status, response_object, terminal_name
 
 #: A group ending at seq s has its last frame numbered 16 s; so at most 15 can come before it.
 NUMBERS_PER_EVENT = 16
@@ -52,6 +52,14 @@ class OpenAIResponsesEncoder:
             return self._delta(events, self._text).encode("ascii")
         return "".join([self._group(group) for group in base.groups(events)]).encode("ascii")
 
+    def ending(self, events: Sequence[Event]) -> Iterator[bytes]:
+        """As ``encode`` where the last event is the end: four of its frames may have the whole answer."""
+        *before, end = events
+        if before:
+            yield self.encode(before)
+        # Not by a name of this function's, which would keep what its reader has not taken a second time.
+        yield from map(str.encode, self._numbered([end], self._ending(end.payload), closing=True))
+
     def body(self, events: Sequence[Event]) -> dict[str, Any]:
         """The response object as the events leave it, also while the response runs."""
         output = self._new_output()
@@ -86,7 +94,7 @@ class OpenAIResponsesEncoder:
             continued = {"attempt": payload["attempt"], "reason": payload["reason"]}
             return self._frames(group, [*self._creating(), ("response.continued", continued)], closing=True)
         if kind == ENDED:
-            return self._frames(group, [*self._creating(), *self._ending(group[0].payload)], closing=True)
+            return self._frames(group, self._ending(group[0].payload), closing=True)
         return ""
 
     def _creating(self) -> list[_Body]:
@@ -160,41 +168,47 @@ class OpenAIResponsesEncoder:
 
     def _reasoned(self) -> list[_Body]:
         item = self._output.close_reasoning()
-        return _closing(item, "completed") if item is not None else []
+        return [*_closing(item, "completed")] if item is not None else []
 
-    def _ending(self, ended: Mapping[str, Any]) -> list[_Body]:
+    def _ending(self, ended: Mapping[str, Any]) -> Iterator[_Body]:
         """Calls that did not end are not done; the response object shows them as incomplete."""
-        response = response_object(self._head, self._output, ended)
-        closing: list[_Body] = []
+        yield from self._creating()
         for item in (self._output.reasoning, self._output.message):
             if item is not None:
-                closing += _closing(item, response["output"][item.index]["status"])
-        return [*closing, (terminal_name(ended), {"response": response})]
+                yield from _closing(item, item_status(item, ended))
+        yield terminal_name(ended), {"response": response_object(self._head, self._output, ended)}
 
-    def _frames(self, group: Sequence[Event], events: Sequence[_Body], closing: bool = False) -> str:
+    def _frames(self, group: Sequence[Event], events: Iterable[_Body], closing: bool = False) -> str:
+        return "".join(self._numbered(group, events, closing))
+
+    def _numbered(self, group: Sequence[Event], events: Iterable[_Body], closing: bool) -> Iterator[str]:
         """Number and write the events of a group; with ``closing`` the last of them is the group's last frame."""
-        assert len(events) < NUMBERS_PER_EVENT
-        first = NUMBERS_PER_EVENT * (group[0].seq - 1)
-        frames = ""
-        for index, (name, body) in enumerate(events, start=1):
-            is_last = closing and index == len(events)
-            number = NUMBERS_PER_EVENT * group[-1].seq if is_last else first + index
+        number = NUMBERS_PER_EVENT * (group[0].seq - 1)
+        coming = iter(events)
+        body = next(coming, None)
+        while body is not None:
+            following = next(coming, None)
+            is_last = closing and following is None
+            number = NUMBERS_PER_EVENT * group[-1].seq if is_last else number + 1
+            assert is_last or number % NUMBERS_PER_EVENT, "a group has more frames than numbers"
             if number > self._starting_after:
-                event_id = f"{self._head.response_id}:{group[-1].epoch}.{group[-1].seq}" if is_last else None
-                data = dumps({"type": name, "sequence_number": number, **body})
-                frames += frame(data, event=name, id=event_id).decode("ascii")
-        return frames
+                yield self._numbered_frame(number, *body, group[-1] if is_last else None)
+            body = following
+
+    def _numbered_frame(self, number: int, name: str, body: Mapping[str, Any], event: Event | None) -> str:
+        event_id = f"{self._head.response_id}:{event.epoch}.{event.seq}" if event is not None else None
+        data = dumps({"type": name, "sequence_number": number, **body})
+        return frame(data, event=name, id=event_id).decode("ascii")
 
 
 def _place(item: Item, part: Part) -> dict[str, Any]:
     return {"item_id": item.id, "output_index": item.index, "content_index": part.index}
 
 
-def _closing(item: Item, status: str) -> list[_Body]:
+def _closing(item: Item, status: str) -> Iterator[_Body]:
     """What ends an item of text: each part, then the item."""
-    bodies: list[_Body] = []
     for part in item.parts:
         whole = {part.field: part.written.getvalue(), **part.event_extra}
-        bodies.append((f"{part.event}.done", {**_place(item, part), **whole}))
-        bodies.append(("response.content_part.done", {**_place(item, part), "part": part.to_object()}))
-    return [*bodies, ("response.output_item.done", {"output_index": item.index, "item": item.to_object(status)})]
+        yield f"{part.event}.done", {**_place(item, part), **whole}
+        yield "response.content_part.done", {**_place(item, part), "part": part.to_object()}
+    yield "response.output_item.done", {"output_index": item.index, "item": item.to_object(status)}

@@ -6,7 +6,7 @@ from typing import Any
 from ..end_state import ABANDONED, CANCELLED, COMPLETED
 from ..usage import count
 from .base import Head, error_object
-from .output_items import OutputItems
+from .output_items import Item, OutputItems
 
 _INCOMPLETE_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
@@ -15,6 +15,11 @@ def terminal_name(ended: Mapping[str, Any]) -> str:
     """The type of the closing event."""
     status = _status(ended)
     return f"response.{'incomplete' if status == 'cancelled' else status}"
+
+
+def item_status(item: Item, ended: Mapping[str, Any]) -> str:
+    """That of an output item when the response has ended."""
+    return "completed" if item.is_done else _open_status(_status(ended))
 
 
 def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -32,7 +37,7 @@ def response_object(head: Head, output: OutputItems, ended: Mapping[str, Any] | 
         "incomplete_details": {"reason": incomplete_reason} if incomplete_reason else None,
         "instructions": None,
         "metadata": {},
-        "output": output.to_objects(status if status in ("in_progress", "completed") else "incomplete"),
+        "output": output.to_objects(_open_status(status)),
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -57,6 +62,11 @@ def usage_object(usage: Mapping[str, Any], reasoning_tokens: int) -> dict[str, A
         "generated_tokens": count(usage, "generated_tokens"),
         "sent_tokens": count(usage, "sent_tokens"),
     }
+
+
+def _open_status(status: str) -> str:
+    """Of items that are not done, by the response's."""
+    return status if status in ("in_progress", "completed") else "incomplete"
 
 
 def _status(ended: Mapping[str, Any]) -> str:

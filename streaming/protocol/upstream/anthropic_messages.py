@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engine_output import EngineOutput, EngineUsage, ToolFragment
-from .json_events import UpstreamFailure, count_at, finish_reason_of, object_at, text_at
+from .json_events import UpstreamFailure, count_at, finish_reason_of, label_at, object_at, text_at
 from .reading import Reading
 
 #: Ours for theirs; one that is missing here is a failure, not a "stop".
@@ -59,7 +59,7 @@ class AnthropicMessages(Reading):
             return self._output(reasoning=text_at(block, "thinking"))
         if kind == "tool_use":
             given = object_at(block, "input")  # whole, where a server does not send it in pieces
-            call_id, name = text_at(block, "id") or None, text_at(block, "name") or None
+            call_id, name = label_at(block, "id"), label_at(block, "name")
             fragment = ToolFragment(count_at(fields, "index"), call_id, name, json.dumps(given) if given else "")
             return self._output(tool_calls=(fragment,))
         return None

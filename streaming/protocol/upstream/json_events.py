@@ -8,6 +8,8 @@ from ..sse_parser import ServerSentEvent
 
 #: json.loads without its search for white space at both ends, which costs as much as a small object.
 DECODE = json.JSONDecoder().raw_decode
+#: Some providers carry signatures of several KB in the ids of calls.
+LABEL_CHARS_MAX = 8192
 
 
 class UpstreamFailure(ValueError):
@@ -46,6 +48,14 @@ def text_at(fields: Mapping[str, Any], name: str) -> str:
     if type(value) is not str:
         raise UpstreamFailure("upstream_protocol", "the engine sent content that is not text")
     return value
+
+
+def label_at(fields: Mapping[str, Any], name: str) -> str | None:
+    """The id or name, None where there is none or an empty one. It stands in many events, so it has a limit."""
+    label = text_at(fields, name)
+    if len(label) > LABEL_CHARS_MAX:
+        raise UpstreamFailure("upstream_protocol", "the engine sent an id or a name that is too long")
+    return label or None
 
 
 def object_at(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..engine_output import EngineOutput, EngineUsage, ToolFragment
 from ..sse_parser import ServerSentEvent
-from .json_events import UpstreamFailure, count_at, finish_reason_of, object_at, text_at
+from .json_events import UpstreamFailure, count_at, finish_reason_of, label_at, object_at, text_at
 from .reading import Reading
 
 DONE = "[DONE]"
@@ -88,6 +88,4 @@ def fragments_of(delta: Mapping[str, Any]) -> tuple[ToolFragment, ...]:
 def _fragment(call: Mapping[str, Any], function: Mapping[str, Any]) -> ToolFragment:
     arguments = function.get("arguments")
     spelled = json.dumps(arguments) if type(arguments) is dict else text_at(function, "arguments")
-    return ToolFragment(
-        count_at(call, "index"), text_at(call, "id") or None, text_at(function, "name") or None, spelled
-    )
+    return ToolFragment(count_at(call, "index"), label_at(call, "id"), label_at(function, "name"), spelled)
