@@ -17,7 +17,7 @@ from tests.cluster.following import Follower
 from tests.cluster.postgres import QUICK, ClusterSite
 from tests.cluster.test_the_database_is_away import is_kept, is_whole, saying, words
 
-ENV = {**QUICK, "BEAT_S": "0.6", "STORAGE_PATIENCE_S": "12"}
+ENV = {**QUICK, "STORAGE_PATIENCE_S": "12"}
 AWAY_S = 2
 LIMITS = {
     "idle_in_transaction_session_timeout": "5s", "lock_timeout": "5s", "statement_timeout": "30s",

@@ -8,6 +8,7 @@ import threading
 import httpx
 import pytest
 
+from tests.cluster.postgres import QUICK, ClusterSite
 from tests.e2e.reading import chat, eventually, read
 
 TICK = "tick "
@@ -69,6 +70,24 @@ def test_after_kill_9_the_other_process_goes_on_and_its_readers_get_all(both):
     assert row["output_text"].startswith(cut.text + continued.text)
 
 
+def test_a_killed_process_is_found_dead_by_who_has_waited_dead_s_for_a_beat(both, tmp_path, model_dir):
+    """Its beat stays where it was, as nowhere else in these tests; the other of the pair waits much longer for it."""
+    one, two = both
+    judge = ClusterSite(tmp_path / "judge", model_dir, one.env["DATABASE_URL"], {**QUICK, "DEAD_S": "2"})
+    judge.key = one.key
+    judge.start()
+    try:
+        cut = started(one)
+        one.web.end(signal.SIGKILL)
+        row = eventually(lambda: (r := two.row(cut.response_id))["epoch"] == 2 and r)
+        assert two.rows("SELECT pid FROM streaming_webprocess WHERE id = ?", row["owner"]) == [(judge.web.popen.pid,)]
+        with judge.api(judge.key) as client:
+            client.post(f"/v1/responses/{cut.response_id}/cancel")
+        assert checked_log(two, cut.response_id)["epoch"] == 2
+    finally:
+        judge.stop()
+
+
 def test_an_abort_response_of_a_killed_process_is_ended_by_the_other(both):
     one, two = both
     shown = threading.Event()
@@ -100,9 +119,8 @@ def test_a_paused_process_that_wakes_up_cannot_append_and_stops_its_engine(both)
     one, two = both
     cut = started(one)
     told = len(one.web.lines)
-    one.web.popen.send_signal(signal.SIGSTOP)
-    eventually(lambda: two.row(cut.response_id)["epoch"] == 2)
-    one.web.popen.send_signal(signal.SIGCONT)
+    with one.taken_for_dead():
+        eventually(lambda: two.row(cut.response_id)["epoch"] == 2)
     one.web.line_with("no longer ours", after=told)
     seen = two.rows("SELECT max(seq) FROM streaming_responseevent WHERE response_id = %s", cut.response_id)[0][0]
     eventually(

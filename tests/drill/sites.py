@@ -24,6 +24,7 @@ RECORD = re.compile(r"\d{4}-\d\d-\d\d ")
 #: Everything that a death waits for, in seconds instead of tens of seconds.
 QUICK = {
     "BEAT_S": "0.4", "DEAD_S": "2", "SWEEP_S": "0.5", "DRAIN_S": "1", "HEARTBEAT_S": "1", "STUCK_READER_S": "3",
+    "STOP_PROOF_S": "2",
 }  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def one_on_sqlite(folder: Path, model_dir: Path, *, quick: bool) -> Iterator[Clu
 def _started(sites: list[Site], quick: bool) -> Cluster:
     for site in sites:
         if not quick:
-            del site.env["DRAIN_S"]
+            del site.env["DRAIN_S"], site.env["STOP_PROOF_S"]
     key = _prepare(sites[0])
     for site in sites:
         site.start()

@@ -1,6 +1,6 @@
 """SQLite on a disk that is full: old answers are read, new ones refused, running ones wait and then end, once.
 
-What is 10 s by default, the limit past which storage counts as lost, is 3 s here.
+What is 10 s by default, the limit past which storage counts as lost, is 5 s here.
 """
 
 from contextlib import ExitStack
@@ -14,7 +14,7 @@ from tests.e2e.site import Site
 
 pytestmark = pytest.mark.sqlite
 
-PATIENCE_S = 3
+PATIENCE_S = 5
 
 
 def words(count: int) -> str:

@@ -12,8 +12,8 @@ from tests.e2e import nginx as fronts
 from tests.e2e.reading import chat, eventually, script
 from tests.e2e.site import Site
 
-#: More than EARLY_HEADERS_S, which is how long a stream's status may take.
-READ_TIMEOUT_S = 3
+#: More than EARLY_HEADERS_S, which is how long a stream's status may take, and than a busy machine may add to that.
+READ_TIMEOUT_S = 6
 
 
 @pytest.fixture(scope="module")

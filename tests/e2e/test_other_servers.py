@@ -1,7 +1,6 @@
 """The site under servers that are not its own launcher: streams and ends are the same."""
 
 import os
-import signal
 import sys
 
 import pytest
@@ -59,7 +58,7 @@ def test_what_a_killed_one_left_is_taken_over_by_the_launcher(plain):
     with plain.api(plain.key) as client:
         policy = {"X-Disconnect-Policy": "background"}
         cut = chat(client, endless, until=lambda s: len(s.seqs) >= 3, headers=policy)
-    plain.web.end(signal.SIGKILL)
+    plain.kill()
     plain.start()
     eventually(lambda: plain.row(cut.response_id)["epoch"] == 2)
     with plain.api(plain.key) as client:

@@ -34,6 +34,7 @@ ROW_SLOTS = {"vllm": 16, "llamacpp": SLOTS}
 #: Long enough to be met in the middle of reading it, and new to any cache.
 PREFILL_NUMBERS = 260
 TRIES = 4
+BEGUN_TOKENS = 3
 ENDS: Mapping[Way, tuple[str, Sequence[str]]] = {
     "stop": ("cancelled", ["api"]),
     "disconnect": ("abandoned", ["disconnected"]),
@@ -44,7 +45,9 @@ ENDS: Mapping[Way, tuple[str, Sequence[str]]] = {
 }
 FIRST_TOKEN = {"TTFT_TIMEOUT_S": "0.4"}
 #: Those who fill the engine must not run into the timer that is looked at.
-SLOT_OR_END = {"QUEUE_TIMEOUT_S": "0.5", "TOTAL_TIMEOUT_S": "3"}
+SLOT_OR_END = {"QUEUE_TIMEOUT_S": "0.5", "TOTAL_TIMEOUT_S": "6"}
+#: Longer than any timer here; beside a long prompt there is less room.
+LONG_TOKENS, REST_TOKENS = 1500, 500
 
 
 def cells_of(kind: str) -> list[Cell]:
@@ -134,10 +137,11 @@ class Freeing:
         return Left(way, phase, max(0.0, freed_at - left_at), row)
 
     def _question(self, way: Way, phase: Phase) -> Question:
-        text = "Write a long story."
+        text, max_tokens = "Write a long story.", LONG_TOKENS
         if phase == "prefill":
             text = " ".join(str(self.chance.randrange(1000, 9999)) for _ in range(PREFILL_NUMBERS))
-        fields = {"max_tokens": 500} if way == "superseded" else {"max_tokens": 500, **NO_END}
+            max_tokens = REST_TOKENS
+        fields = {"max_tokens": max_tokens, **({} if way == "superseded" else NO_END)}
         return self.stage.question(self.model, text=text, fields=fields, stream=way != "caller gone")
 
     async def _read(self, way: Way, question: Question) -> None:
@@ -153,7 +157,9 @@ class Freeing:
         elif phase == "prefill":
             await self.gauges.until(lambda load: load.running == 1)
         else:
-            await until(self._has_made(question, 3), ANSWER_S, "the answer")
+            await until(self._has_made_or_ended(question), ANSWER_S, "the answer")
+            if self.stage.made_tokens(question) < BEGUN_TOKENS:
+                raise Missed("it was over before it had begun")
 
     def _has_row(self, question: Question) -> Callable[[], Awaitable[bool]]:
         async def asked() -> bool:
@@ -161,9 +167,14 @@ class Freeing:
 
         return asked
 
-    def _has_made(self, question: Question, tokens: int) -> Callable[[], Awaitable[bool]]:
+    def _has_made_or_ended(self, question: Question) -> Callable[[], Awaitable[bool]]:
+        """Some of the answer is there; or a timer was faster, where the machine was busy."""
+
         async def asked() -> bool:
-            return await asyncio.to_thread(self.stage.made_tokens, question) >= tokens
+            if await asyncio.to_thread(self.stage.made_tokens, question) >= BEGUN_TOKENS:
+                return True
+            ids = await asyncio.to_thread(self.stage.ids_of, question)
+            return bool(ids) and (await asyncio.to_thread(self.stage.row_of, question))["end_state"] is not None
 
         return asked
 
@@ -205,7 +216,7 @@ class Freeing:
     @asynccontextmanager
     async def _filled(self, count: int) -> AsyncIterator[int]:
         """All slots of the engine work on endless answers, at the first site where they can be."""
-        fields = {"max_tokens": 1500, **NO_END}
+        fields = {"max_tokens": LONG_TOKENS, **NO_END}
         site = self.stage.two if self.waits_with_us else self.stage.one
         asked = [self.stage.question(self.model, fields=fields) for _ in range(count)]
         people = [self.stage.person(self.web, question, site) for question in asked]

@@ -24,7 +24,7 @@ from tests.e2e.site import Site
 #: A short queue, deaths that are noticed soon, and a SIGTERM that waits for nobody.
 ENV = {
     "BEAT_S": "0.4", "DEAD_S": "2", "SWEEP_S": "0.5", "DRAIN_S": "0", "MAX_QUEUED_PER_ENGINE": "50",
-    "REJECTED_ROWS_PER_MINUTE": "100000",
+    "REJECTED_ROWS_PER_MINUTE": "100000", "STOP_PROOF_S": "2",
 }  # fmt: skip
 ANSWER_S = 60.0
 SILENCE_S = 20.0
@@ -178,9 +178,9 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path, model_dir: Path, seed: int) -> Iterator[Stage]:
+def stage(folder: Path, model_dir: Path, seed: int, **env: str) -> Iterator[Stage]:
     """Sites with an empty database, the first of them started; everything ends with the block."""
-    with sites_on_postgres(folder, model_dir, ("one", "two"), ENV) as (one, two):
+    with sites_on_postgres(folder, model_dir, ("one", "two"), ENV | env) as (one, two):
         one.migrate()
         key = one.manage("create_api_key", "dev")
         one.start()
