@@ -10,7 +10,7 @@ from streaming.models import Engine, ResponseEvent
 from streaming.store import threads
 from streaming.store.ledger import TOKENS_PER_ABORT
 from tests.books.ended import ended_row, set_timers
-from tests.books.happenings import ADOPTED, CUT, HAPPENINGS, SLOTS, runs_out_of_time
+from tests.books.happenings import ADOPTED, CUT, HAPPENINGS, SLOTS
 from tests.books.standing import NO_END, cut_off
 from tests.engine.conftest import until
 from tests.fault_engine import FaultEngine
@@ -39,12 +39,11 @@ async def wire(worker_url, demo_tokenizer, bench):
 
 def held_amid(case, url):
     """The same, done while the worker stands: what it has made until then is read."""
-    deed = case.deed or runs_out_of_time
 
     async def done(asked):
-        await cut_off(url, asked.bench.owner.relay(asked.response.id), lambda: deed(asked))
+        await cut_off(url, asked.bench.owner.relay(asked.response.id), lambda: case.deed(asked))
 
-    return replace(case, deed=done, timers={})
+    return replace(case, deed=done)
 
 
 async def counted(wire) -> int:
