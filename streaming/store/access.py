@@ -13,12 +13,13 @@ from typing import Literal
 from django.contrib.auth.models import User
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from streaming.models import ApiKey, LoginToken
 from streaming.models.access import SCOPES
 
-from . import sessions
+from . import clock, sessions
 from .threads import impatient
 
 logger = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ KEY_FORMAT = re.compile(r"sk-[A-Za-z0-9_-]{43}", re.ASCII)
 TOKEN_FORMAT = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 PREFIX_CHARS = 9
 USED_NOTE_EVERY = timedelta(minutes=1)
+LINK_LIFETIME_MAX = timedelta(days=7)
 
 KeyState = Literal["valid", "key_expired", "key_revoked"]
 
@@ -35,7 +37,8 @@ LIVE_KEYS_MAX = 50
 
 #: Every request of the API asks this: through the ORM it is a millisecond.
 _FIND_KEY = """SELECT k.id, u.id, k.sha256, u.username, k.revoked_at IS NOT NULL OR NOT u.is_active,
-      k.expires_at IS NOT NULL AND k.expires_at <= %s, k.last_used_at IS NULL OR k.last_used_at <= %s, k.scopes
+      k.expires_at IS NOT NULL AND k.expires_at <= CURRENT_TIMESTAMP,
+      k.last_used_at IS NULL OR k.last_used_at NOT BETWEEN %s AND %s, k.scopes
     FROM streaming_apikey k JOIN auth_user u ON u.id = k.user_id WHERE k.sha256 = %s"""
 
 
@@ -92,7 +95,7 @@ def new_key(
             prefix=plaintext[:PREFIX_CHARS],
             sha256=_sha256(plaintext),
             scopes=" ".join(scope for scope in SCOPES if scope in scopes),
-            expires_at=timezone.now() + lifetime if lifetime else None,
+            expires_at=clock.now() + lifetime if lifetime else None,
         )
     return row, plaintext
 
@@ -106,7 +109,7 @@ def check_room(user: User) -> None:
 
 def until(day: date | None) -> timedelta | None:
     """How long from now it is to the beginning of a day (UTC)."""
-    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) - timezone.now()
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC) - clock.now()
 
 
 def working_keys(user: User) -> QuerySet[ApiKey]:
@@ -120,7 +123,7 @@ def find_key(plaintext: str) -> FoundKey | None:
         return None
     digest = _sha256(plaintext)
     now = timezone.now()
-    dates = [connection.ops.adapt_datetimefield_value(date) for date in (now, now - USED_NOTE_EVERY)]
+    dates = [connection.ops.adapt_datetimefield_value(date) for date in _noted(now)]
     with connection.cursor() as cursor:
         cursor.execute(_FIND_KEY, [*dates, digest])
         row = cursor.fetchone()
@@ -145,12 +148,17 @@ def key_of_id(key_id: int | None) -> FoundKey | None:
         return None
     if row.revoked_at is not None or not row.user.is_active:
         return FoundKey(row, "key_revoked")
-    is_expired = row.expires_at is not None and row.expires_at <= timezone.now()
+    is_expired = row.expires_at is not None and row.expires_at <= clock.now()
     return FoundKey(row, "key_expired" if is_expired else "valid")
 
 
+def _noted(now: datetime) -> tuple[datetime, datetime]:
+    """Between these a key's last use needs no note. Later is of a clock that was set back: it would stand for ever."""
+    return now - USED_NOTE_EVERY, now + USED_NOTE_EVERY
+
+
 def _note_used(key_id: int, now: datetime) -> None:
-    unnoted = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - USED_NOTE_EVERY)
+    unnoted = Q(last_used_at__isnull=True) | ~Q(last_used_at__range=_noted(now))
     try:
         with impatient():
             ApiKey.objects.filter(unnoted, pk=key_id).update(last_used_at=now)
@@ -172,13 +180,13 @@ def still_good(key_ids: Collection[int], session_keys: Collection[str]) -> set[i
 
 
 def _unexpired() -> Q:
-    return Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
+    return Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
 
 
 def issue_login_token(user: User, ttl: timedelta) -> str:
-    """Make the token of a link that logs the user in once, within ``ttl``."""
+    """Make the token of a link that logs the user in once, within ``ttl``, LINK_LIFETIME_MAX at most."""
     plaintext = secrets.token_urlsafe(32)
-    LoginToken.objects.create(user=user, sha256=_sha256(plaintext), expires_at=timezone.now() + ttl)
+    LoginToken.objects.create(user=user, sha256=_sha256(plaintext), expires_at=clock.now() + ttl)
     return plaintext
 
 
@@ -186,15 +194,15 @@ def redeem_login_token(plaintext: str) -> User | None:
     """Use a token up and return its user; None if it is unknown, used, expired or its user is inactive."""
     if not TOKEN_FORMAT.fullmatch(plaintext):
         return None
-    now = timezone.now()
     people = LoginToken.objects.filter(user__is_active=True, user__service_account__isnull=True)
     token = people.select_related("user").filter(sha256=_sha256(plaintext)).first()
     if token is None:
         return None
     # Compare and set in one statement and over this row's own columns: whoever waited for the row has them read anew,
     # while PostgreSQL answers a join from before the wait, to both.
-    fresh = LoginToken.objects.filter(pk=token.pk, used_at__isnull=True, expires_at__gt=now)
-    return token.user if fresh.update(used_at=now) else None
+    is_to_come = clock.counts_until("expires_at", LINK_LIFETIME_MAX)
+    fresh = LoginToken.objects.filter(is_to_come, pk=token.pk, used_at__isnull=True)
+    return token.user if fresh.update(used_at=timezone.now()) else None
 
 
 def _sha256(plaintext: str) -> str:

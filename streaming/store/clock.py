@@ -1,9 +1,10 @@
 """Owns the clock by which processes agree on who may do what until when: the database's. Times of rows are not its."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django.db import connection
+from django.db.models import Q
 
 
 def now_s() -> float:
@@ -18,3 +19,9 @@ def now_s() -> float:
 def now() -> datetime:
     """The same as a moment."""
     return datetime.fromtimestamp(now_s(), UTC)
+
+
+def counts_until(column: str, longest: timedelta) -> Q:
+    """Whether the moment in a column is to come, by no more than anybody puts one: else this clock was set back."""
+    moment = now()
+    return Q(**{f"{column}__gt": moment, f"{column}__lte": moment + longest})

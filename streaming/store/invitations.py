@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from streaming.models import Invitation
 
+from . import clock
 from .access import TOKEN_FORMAT
 
 DAYS_MAX = 90
@@ -18,7 +19,7 @@ DAYS_MAX = 90
 def issue(by: User | None, lifetime: timedelta, note: str = "") -> tuple[Invitation, str]:
     """Make an invitation; returns its row and the token of its link, which cannot be read again."""
     token = secrets.token_urlsafe(32)
-    expires_at = timezone.now() + lifetime
+    expires_at = clock.now() + lifetime
     row = Invitation.objects.create(created_by=by, note=note, sha256=_sha256(token), expires_at=expires_at)
     return row, token
 
@@ -35,7 +36,8 @@ def use_up(token: str, user: User) -> bool:
 
 
 def _good(token: str) -> QuerySet[Invitation]:
-    return Invitation.objects.filter(sha256=_sha256(token), used_at__isnull=True, expires_at__gt=timezone.now())
+    is_to_come = clock.counts_until("expires_at", timedelta(days=DAYS_MAX))
+    return Invitation.objects.filter(is_to_come, sha256=_sha256(token), used_at__isnull=True)
 
 
 def _sha256(token: str) -> str:

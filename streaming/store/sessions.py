@@ -5,15 +5,15 @@ from functools import lru_cache
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
-from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
-from django.utils import timezone
 from django.utils.crypto import constant_time_compare
+
+from .session_rows import SessionStore, unexpired
 
 
 def users_of(session_keys: Collection[str]) -> dict[str, User]:
     """Whom each session lets in: neither expired nor ended, its user active, the password still the same."""
-    rows = Session.objects.filter(session_key__in=session_keys, expire_date__gt=timezone.now())
+    rows = Session.objects.filter(unexpired(), session_key__in=session_keys)
     claims = {key: _claims(data) for key, data in rows.values_list("session_key", "session_data")}
     users = User.objects.filter(is_active=True).in_bulk({user_id for user_id, _ in claims.values() if user_id})
     found = {key: (users.get(user_id), seal) for key, (user_id, seal) in claims.items() if user_id}

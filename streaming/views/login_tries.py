@@ -10,12 +10,15 @@ from typing import Any
 
 from axes.handlers.database import AxesDatabaseHandler
 from axes.handlers.proxy import AxesProxyHandler
+from axes.helpers import get_client_username
+from axes.models import AccessAttempt
 from django.conf import settings
 from django.db.models import Max, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
+
+from streaming.store import clock
 
 #: Stand for a name where no password is tried; no user can be called so.
 A_LINK, A_SIGNUP, A_RESET, A_PROVIDER = (
@@ -27,9 +30,22 @@ class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
     """Two counts with a limit each; Axes knows only one limit."""
 
     def get_user_attempts(self, request: HttpRequest, credentials: Any = None) -> list[QuerySet[Any]]:
-        """Tries that still count. One that lies in the future was made before the clock was set back."""
-        latest = timezone.now() + settings.AXES_COOLOFF_TIME
+        """Tries that still count, by the database's clock: two processes whose clocks are apart would forget each
+        other's. One that lies in the future was made before the clock was set back.
+        """
+        latest = _asked_at(request) + settings.AXES_COOLOFF_TIME
         return [tries.filter(attempt_time__lte=latest) for tries in super().get_user_attempts(request, credentials)]
+
+    def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **more: Any) -> None:
+        """Count it, unless it was refused. A row that is new has got the time of this process's clock."""
+        if request is None:
+            return  # nobody asked: there is no address to count
+        asked_at, is_counted = _asked_at(request), not request.axes_locked_out
+        super().user_login_failed(sender, credentials, request, **more)
+        if is_counted:
+            whose = {"ip_address": request.axes_ip_address, "user_agent": request.axes_user_agent}
+            row = AccessAttempt.objects.filter(username=get_client_username(request, credentials), **whose)
+            row.update(attempt_time=asked_at)
 
     def get_failures(self, request: HttpRequest, credentials: Any = None) -> int:
         """Wrong tries, those of the address in units of the limit of a name."""
@@ -46,7 +62,15 @@ class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
         of_name, of_address = self.get_user_attempts(request, credentials)
         counting = of_name if _count(of_name) >= settings.LOGIN_TRIES else of_address
         newest: datetime | None = counting.aggregate(newest=Max("attempt_time"))["newest"]
-        return (newest or timezone.now()) + settings.AXES_COOLOFF_TIME
+        return (newest or _asked_at(request)) + settings.AXES_COOLOFF_TIME
+
+
+def _asked_at(request: HttpRequest) -> datetime:
+    """When the request came, where Axes looks for it."""
+    if not hasattr(request, "came_at"):
+        request.came_at = request.axes_attempt_time = clock.now()  # type: ignore[attr-defined]
+    moment: datetime = request.came_at  # type: ignore[attr-defined]
+    return moment
 
 
 def _count(tries: QuerySet[Any]) -> int:
@@ -72,7 +96,7 @@ def too_many(request: HttpRequest, refused: HttpResponse | None = None, credenti
     """429, with the seconds after which a try is looked at again. In place of whatever answered a refused try."""
     handler = AxesProxyHandler.get_implementation()
     opens_at = handler.opens_at(request, getattr(request, "axes_credentials", None) or credentials)
-    wait_s = max(1, ceil((opens_at - timezone.now()).total_seconds()))
+    wait_s = max(1, ceil((opens_at - _asked_at(request)).total_seconds()))
     answer = render(request, "too_many_tries.html", {"minutes": ceil(wait_s / 60)}, status=429)
     answer.headers["Retry-After"] = str(wait_s)
     return answer

@@ -6,11 +6,13 @@ The mail is made and sent on a thread of its own: how long it takes would tell w
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.forms import PasswordResetForm
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.contrib.auth.views import (
     PasswordResetCompleteView,
     PasswordResetConfirmView,
@@ -21,11 +23,13 @@ from django.db import DatabaseError, connection
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils.http import base36_to_int
 
 from streaming import ownership
 from streaming.audit import note
 from streaming.models import ServiceAccount
 from streaming.notify import SIGNED_OUT, Change
+from streaming.store import clock
 
 from . import login_tries
 
@@ -33,6 +37,20 @@ logger = logging.getLogger(__name__)
 
 #: One at a time: mail is rare, and a server that hangs must not take threads along.
 post = ThreadPoolExecutor(1, thread_name_prefix="mail")
+
+
+class ResetTokens(PasswordResetTokenGenerator):
+    """Django's, by the database's clock. What says that it was made later than now is of a clock that was set back."""
+
+    def check_token(self, user: Any, token: Any) -> bool:
+        """Whether the link works."""
+        return super().check_token(user, token) and base36_to_int(token.split("-")[0]) <= self._num_seconds(self._now())
+
+    def _now(self) -> datetime:
+        return clock.now().replace(tzinfo=None)
+
+
+tokens = ResetTokens()
 
 
 class ResetForm(PasswordResetForm):
@@ -46,7 +64,8 @@ class ResetForm(PasswordResetForm):
 
     def save(self, *, request: Any = None, **options: Any) -> None:  # type: ignore[override]  # called by names
         """Look up, write and send elsewhere; the answer waits for nothing of it."""
-        post.submit(_send, super().save, domain_override=request.get_host(), **options)
+        options |= {"token_generator": tokens, "domain_override": request.get_host()}
+        post.submit(_send, super().save, **options)
 
 
 def _send(save: Callable[..., None], **options: Any) -> None:
@@ -77,6 +96,7 @@ class ChooseView(PasswordResetConfirmView):
     """The new password. With the old one every session ends."""
 
     template_name = "password_reset_choose.html"
+    token_generator = tokens
 
     def form_valid(self, form: Any) -> HttpResponse:
         """Stored and noted; whose it was stays on the request for whoever closes what is open."""

@@ -2,9 +2,10 @@
 
 import tempfile
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cluster.clocks import Clock
@@ -14,7 +15,8 @@ from tests.cluster.postgres import QUICK, ClusterSite
 from tests.e2e.reading import chat, eventually, read, script
 
 HOUR_S = 3600
-WORDS = [f"w{n} " for n in range(250)]
+DAYS_400_S = 400 * 24 * HOUR_S
+WORDS = [f"w{n} " for n in range(370)]
 SAYING = script(outputs=[{"text": word} for word in WORDS], delay_s=0.02)
 #: Long enough for what is in between, far less than an hour: no timer may take the jump for time that has passed.
 TIMERS = dict.fromkeys(("QUEUE_TIMEOUT_S", "TTFT_TIMEOUT_S", "IDLE_TIMEOUT_S", "TOTAL_TIMEOUT_S"), "60")
@@ -35,6 +37,7 @@ def pair(tmp_path_factory, clocks, model_dir):
     database.start(clocks["database"].environment)
     folder = tmp_path_factory.mktemp("sites")
     one, two = (ClusterSite(folder / name, model_dir, database.url, {**QUICK, **TIMERS}) for name in ("one", "two"))
+    one.env["SIGNUP"] = two.env["SIGNUP"] = "invite"
     one.migrate()
     one.scripted(context_tokens=1_000_000)
     one.key = two.key = one.manage("create_api_key", "dev")
@@ -72,7 +75,7 @@ def test_an_hour_more_or_less_ends_no_stream_fires_no_timer_and_takes_nobody_for
         unread = chat(client, SAYING, until=lambda s: "w5 " in s.text, headers=headers).response_id
     asked = [Follower(site, SAYING).until(lambda f: "w5 " in f.text) for site in pair]
     across = Follower(two, response_id=asked[0].response_id)
-    for nth, jump_s in ((60, HOUR_S), (120, -HOUR_S), (180, 0)):
+    for nth, jump_s in ((60, HOUR_S), (120, -HOUR_S), (180, DAYS_400_S), (240, -DAYS_400_S), (300, 0)):
         jump(one, clocks, whose, jump_s)
         for follower in (*asked, across):
             follower.until(lambda f, nth=nth: f"w{nth} " in f.text)
@@ -87,7 +90,7 @@ def test_an_hour_more_or_less_ends_no_stream_fires_no_timer_and_takes_nobody_for
     assert one.rows("SELECT count(*) FROM streaming_webprocess") == [(2,)]
 
 
-def test_conversations_and_their_turns_keep_their_order_and_only_a_login_link_grows_old(pair, clocks):
+def test_conversations_and_their_turns_keep_their_order(pair, clocks):
     one, _two = pair
     page = one.page("ann")
     chats = [page.post("/api/conversations", json={}).json()["id"] for _ in range(2)]
@@ -101,8 +104,61 @@ def test_conversations_and_their_turns_keep_their_order_and_only_a_login_link_gr
         turns = page.get(f"/api/conversations/{chat_id}").json()["messages"]
         assert [turn["text"] for turn in turns[::2]] == [f"question {first}", f"question {first + 2}"]
         assert [turn["id"] for turn in turns] == sorted(turn["id"] for turn in turns)
-    jump(one, clocks, "web", HOUR_S)
-    assert page.get(one.manage("login_link", "ann")).status_code == 410
-    assert page.get("/api/me").status_code == 200
     clocks["web"].set(0)
     page.close()
+
+
+@pytest.mark.parametrize("jump_s", [-HOUR_S, DAYS_400_S])
+def test_credentials_count_alike_at_a_process_whose_clock_is_wrong(pair, clocks, jump_s):
+    one, two = pair
+    name = f"eve{jump_s}"
+    inside, gone = one.page(name), two.page(f"gone{jump_s}")
+    expire = "UPDATE django_session SET expire_date = clock_timestamp() - interval '1 minute' WHERE session_key = ?"
+    one.write(expire, gone.cookies["sessionid"])
+    link, invitation = one.manage("login_link", name), one.manage("invite")
+    jump(one, clocks, "web", jump_s)
+    # What was good stays good, what has expired stays so, and what is made there lasts as long as elsewhere.
+    assert inside.get("/api/me").status_code == 200
+    assert gone.get(f"{one.url}/api/me").status_code == 401
+    with client(one) as late:
+        assert late.get(link).status_code == 200
+        assert late.get("/api/me").status_code == 200
+        lasts = "SELECT expire_date - clock_timestamp() FROM django_session WHERE session_key = ?"
+        assert timedelta(days=13) < one.rows(lasts, late.cookies["sessionid"])[0][0] <= timedelta(days=14)
+    # Once is once, at whichever process.
+    for site in pair:
+        with client(site) as again:
+            assert again.get(link).status_code == 410
+    assert [signed_up(site, invitation, f"new{n}{jump_s}") for n, site in enumerate(pair)] == [302, 410]
+    # Wrong passwords are counted together, and lock nobody out for longer than without the jump.
+    assert 429 in [knock(site, name).status_code for site in (one, two) * 3]
+    for site in pair:
+        assert 0 < int(knock(site, name).headers["Retry-After"]) <= 300
+    jump(one, clocks, "web", 0)
+    assert 0 < int(knock(one, name).headers["Retry-After"]) <= 300
+    assert inside.get("/api/me").status_code == 200
+    one.write("DELETE FROM axes_accessattempt")
+    inside.close()
+    gone.close()
+
+
+def client(site):
+    return httpx.Client(base_url=site.url, timeout=60, follow_redirects=True)
+
+
+def post(site, path, **form):
+    """A form of a page, with what it has against forged ones."""
+    with client(site) as browser:
+        browser.get("/login/")
+        return browser.post(
+            path, data={**form, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}, follow_redirects=False
+        )
+
+
+def knock(site, name):
+    return post(site, "/login/", username=name, password="wrong")
+
+
+def signed_up(site, invitation, name):
+    password = "long enough to be good"
+    return post(site, invitation, username=name, password1=password, password2=password).status_code

@@ -24,8 +24,9 @@ class Command(BaseCommand):
         parser.add_argument("--minutes", type=int, default=DEFAULT_MINUTES, help="how long the link works")
 
     def handle(self, *args: Any, username: str, create_superuser: bool, minutes: int, **options: Any) -> str:
-        if not 1 <= minutes <= 7 * 24 * 60:
-            raise CommandError(f"--minutes must be from 1 to 10080, not {minutes}")
+        most = access.LINK_LIFETIME_MAX // timedelta(minutes=1)
+        if not 1 <= minutes <= most:
+            raise CommandError(f"--minutes must be from 1 to {most}, not {minutes}")
         try:
             user = access.ensure_user(username, superuser=create_superuser)
         except ValidationError as error:
