@@ -26,6 +26,31 @@ class Asked:
     is_served: bool
 
 
+class Pace:
+    """The engine's own time, in answers: it stands still when the engine does, as any process may on a busy machine."""
+
+    def __init__(self, each_s: float):
+        self._each_s = each_s
+        self._served = self._under_way = 0
+        self._changed = asyncio.Condition()
+
+    def began(self) -> None:
+        self._under_way += 1
+
+    async def is_over(self, is_served: bool) -> None:
+        async with self._changed:
+            self._under_way -= 1
+            self._served += is_served
+            self._changed.notify_all()
+
+    async def passes(self, seconds: float) -> None:
+        """So long, and so many answers as the engine gives in that time, unless it has no more to do."""
+        until = self._served + seconds / self._each_s
+        await asyncio.sleep(seconds)
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._served >= until or not self._under_way)
+
+
 async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
     """So many at once on one engine of eight slots, with a queue of fifty."""
     engine = stage.fault(rate=RATE, slots=SLOTS)
@@ -37,7 +62,8 @@ async def too_many_ask(stage: Stage, requests: int = 200) -> list[Finding]:
         await asyncio.gather(*[_ask(stage, web) for _ in range(SLOTS)])  # so that its pace is known
         known_s = (time.monotonic() - paced_at) / SLOTS
         returns: list[asyncio.Task[Asked]] = []
-        asking = [asyncio.create_task(_ask(stage, web, returns)) for _ in range(requests)]
+        pace = Pace(known_s)
+        asking = [asyncio.create_task(_ask_once_more(stage, web, pace, returns)) for _ in range(requests)]
         # At once: nobody is served before the last has asked, however long a busy machine takes to ask.
         engine.child.popen.send_signal(signal.SIGSTOP)
         try:
@@ -89,20 +115,35 @@ def _all_have_asked(stage: Stage, returns: Sequence[asyncio.Task[Asked]], reques
     return asked
 
 
-async def _ask(stage: Stage, web: aiohttp.ClientSession, returns: list[asyncio.Task[Asked]] | None = None) -> Asked:
-    """Ask once; who is refused comes back, where ``returns`` takes that."""
+async def _ask_once_more(
+    stage: Stage, web: aiohttp.ClientSession, pace: Pace, returns: list[asyncio.Task[Asked]]
+) -> Asked:
+    """Ask; who is refused comes back, and ``returns`` takes that."""
+    asked = await _ask_at(pace, stage, web)
+    if asked.told_s is not None:
+        returns.append(asyncio.create_task(_come_back(stage, web, pace, asked.told_s)))
+    return asked
+
+
+async def _ask_at(pace: Pace, stage: Stage, web: aiohttp.ClientSession) -> Asked:
+    pace.began()
+    asked = await _ask(stage, web)
+    await pace.is_over(asked.is_served)
+    return asked
+
+
+async def _ask(stage: Stage, web: aiohttp.ClientSession) -> Asked:
+    """Ask once."""
     body = {
         "model": "flood", "stream": True, "max_tokens": TOKENS, "messages": [{"role": "user", "content": "hi"}],
     }  # fmt: skip
     timeout = aiohttp.ClientTimeout(total=ANSWER_S)
     async with web.post(f"{stage.one.url}/v1/chat/completions", json=body, timeout=timeout) as answer:
         told = answer.headers.get("Retry-After")
-        if told is not None and returns is not None:
-            returns.append(asyncio.create_task(_come_back(stage, web, int(told))))
         text = (await answer.read()).decode()
     return Asked(answer.status, int(told) if told else None, text.rstrip().endswith("[DONE]"))
 
 
-async def _come_back(stage: Stage, web: aiohttp.ClientSession, told_s: int) -> Asked:
-    await asyncio.sleep(told_s)
-    return await _ask(stage, web)
+async def _come_back(stage: Stage, web: aiohttp.ClientSession, pace: Pace, told_s: int) -> Asked:
+    await pace.passes(told_s)
+    return await _ask_at(pace, stage, web)
