@@ -174,7 +174,9 @@ async def test_an_engine_that_floods_fifty_readers_who_take_nothing_fills_no_mem
     assert (row["end_state"], row["end_reason"], len(row["output_text"])) == ("completed", "length", 2_000_000)
     assert max(most, Held.by(crowd).rss_bytes) - before.rss_bytes <= FLOOD_BYTES
     await gone(crowd, readers)
-    largest = crowd.rows("SELECT MAX(LENGTH(payload)) FROM streaming_responseevent WHERE response_id = ?", first["id"])
+    largest = crowd.rows(
+        "SELECT MAX(LENGTH(CAST(payload AS text))) FROM streaming_responseevent WHERE response_id = ?", first["id"]
+    )
     assert largest[0][0] <= EVENT_BYTES_MAX + 100
 
 
