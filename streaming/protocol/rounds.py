@@ -86,9 +86,8 @@ def split(events: Iterable[Event]) -> tuple[list[Round], list[Event]]:
 def earlier(rounds: Sequence[Round]) -> Earlier:
     """What these have made together."""
     calls = [call["call_id"] for one in rounds for call in one.calls]
-    events = [event for one in rounds for event in (*one.said, *one.results)]
-    tokens = sum([event.token_count for event in events])
-    size = sum([size_bytes(event.payload) for event in events])
+    tokens = sum(event.token_count for one in rounds for event in (*one.said, *one.results))
+    size = sum(size_bytes(event.payload) for one in rounds for event in one.said)
     return Earlier(tokens, "".join(one.text for one in rounds), len(calls), frozenset(calls), size)
 
 

@@ -123,13 +123,18 @@ def test_an_answer_taken_over_has_what_is_left_of_its_limit():
         assert stream.finish_reason == finish_reason
 
 
-def test_a_later_round_has_what_the_earlier_ones_left():
-    said = Event(2, 1, TEXT, {"text": "x" * (MAX_BYTES - 1000)}, (), 5)
+@pytest.mark.parametrize(
+    ("said_bytes", "result_bytes", "finish_reason"), [(MAX_BYTES - 1000, 1, "length"), (1, MAX_BYTES, None)]
+)
+def test_a_later_round_has_what_earlier_ones_left_and_results_are_no_part_of_what_an_engine_said(
+    said_bytes, result_bytes, finish_reason
+):
+    said = Event(2, 1, TEXT, {"text": "x" * said_bytes}, (), 5)
     asked = [Event(3, 1, TOOL_CALL, call("{}", name="f")), Event(4, 1, TOOL_CALL, call("", complete=True))]
-    result = Event(5, 1, "tool_result", {"call_id": "c", "output": "4", "error": None})
+    result = Event(5, 1, "tool_result", {"call_id": "c", "output": "4" * result_bytes, "error": None})
     stream = RebuiltStream([said, *asked, result], detokenizer=None, max_bytes=MAX_BYTES)
     stream.feed(EngineOutput(text="y" * 1000, token_count=1))
-    assert stream.finish_reason == "length"
+    assert stream.finish_reason == finish_reason
 
 
 def test_ids_whose_text_was_stored_in_pieces_go_on_where_they_were():
