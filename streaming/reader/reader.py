@@ -159,7 +159,8 @@ class Reader:
     @property
     def _gone(self) -> bool:
         tail = self._tail
-        return self._rows.are_gone or self._dismissed or bool(tail and (tail.given_up or tail.storage_lost))
+        is_lost = tail is not None and (tail.given_up or (tail.storage_lost and not tail.ended))
+        return is_lost or self._rows.are_gone or self._dismissed
 
     def _advance(self, events: Sequence[Event]) -> None:
         now = self._loop.time()

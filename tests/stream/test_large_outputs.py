@@ -10,6 +10,7 @@ from streaming.models import Engine
 from streaming.protocol.events import ENDED, EVENT_BYTES_MAX, TEXT, Event, size_bytes
 from tests.stream.conftest import DEADLINE_S, frames_text, ids_of, text_of, until_stored
 from tests.stream.test_a_response_from_question_to_end import read
+from tests.stream.test_the_journal import broken_writes, wait_for_storage
 
 LETTERS = "0123456789abcdef"
 SAID = LETTERS * 25_000
@@ -89,3 +90,19 @@ async def test_an_engine_that_says_more_than_an_answer_may_hold_is_stopped(bench
     assert (row.end_state, row.end_reason, row.finish_reason) == ("completed", "length", "length")
     assert row.output_text == 2 * SAID
     assert engine.running.total() == 0
+
+
+async def test_who_comes_back_after_storage_was_lost_reads_to_the_end_also_what_memory_has_no_longer(bench):
+    response, tail = await bench.ask({"outputs": [OUTPUT], "repeat": 0, "delay_s": 0.01, "first_delay_s": 0.5})
+    await until_stored(tail, lambda tail: tail.events)
+    with broken_writes():
+        wait_for_storage(bench.owner.journal, 1)
+        assert b"stream_detached" in await read(bench.reader(response, tail))
+    row = await bench.ended(response)
+    assert (row.end_state, row.end_reason) == ("errored", "storage")
+    log = await bench.log(response)
+    assert tail.since(1) is None
+    for cursor in range(1, len(log)):
+        rest = await read(bench.reader(response, tail, cursor=cursor))
+        assert frames_text(rest) == text_of(log[cursor:])
+        assert b"stream_detached" not in rest
