@@ -10,7 +10,6 @@ from typing import Any
 
 from axes.handlers.database import AxesDatabaseHandler
 from axes.handlers.proxy import AxesProxyHandler
-from axes.helpers import get_client_username
 from axes.models import AccessAttempt
 from django.conf import settings
 from django.db.models import Max, QuerySet, Sum
@@ -36,16 +35,16 @@ class LoginTries(AxesDatabaseHandler):  # type: ignore[misc]
         latest = _asked_at(request) + settings.AXES_COOLOFF_TIME
         return [tries.filter(attempt_time__lte=latest) for tries in super().get_user_attempts(request, credentials)]
 
-    def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **more: Any) -> None:
-        """Count it, unless it was refused. A row that is new has got the time of this process's clock."""
-        if request is None:
-            return  # nobody asked: there is no address to count
-        asked_at, is_counted = _asked_at(request), not request.axes_locked_out
-        super().user_login_failed(sender, credentials, request, **more)
-        if is_counted:
-            whose = {"ip_address": request.axes_ip_address, "user_agent": request.axes_user_agent}
-            row = AccessAttempt.objects.filter(username=get_client_username(request, credentials), **whose)
-            row.update(attempt_time=asked_at)
+    def clean_expired_user_attempts(self, request: Any = None, credentials: Any = None) -> int:
+        """Forget tries that do not count any more, by that clock too. Whoever comes in or leaves does that to all."""
+        _asked_at(request)
+        forgotten: int = super().clean_expired_user_attempts(request, credentials)
+        return forgotten
+
+    def post_save_access_attempt(self, instance: Any, **saved: Any) -> None:
+        """A row that is new has got the time of this process's clock; nobody has seen it yet."""
+        if saved["created"]:
+            AccessAttempt.objects.filter(pk=instance.pk).update(attempt_time=clock.now())
 
     def get_failures(self, request: HttpRequest, credentials: Any = None) -> int:
         """Wrong tries, those of the address in units of the limit of a name."""
@@ -96,7 +95,7 @@ def too_many(request: HttpRequest, refused: HttpResponse | None = None, credenti
     """429, with the seconds after which a try is looked at again. In place of whatever answered a refused try."""
     handler = AxesProxyHandler.get_implementation()
     opens_at = handler.opens_at(request, getattr(request, "axes_credentials", None) or credentials)
-    wait_s = max(1, ceil((opens_at - _asked_at(request)).total_seconds()))
+    wait_s = max(1, ceil((opens_at - clock.now()).total_seconds()))
     answer = render(request, "too_many_tries.html", {"minutes": ceil(wait_s / 60)}, status=429)
     answer.headers["Retry-After"] = str(wait_s)
     return answer

@@ -1,4 +1,4 @@
-"""The wall clock of a web process or of the database jumps by an hour: nothing changes but the times that are shown."""
+"""The clock of a web process or of the database jumps by an hour or 400 days: nothing but shown times changes."""
 
 import tempfile
 import time
