@@ -35,6 +35,11 @@ def size_bytes(payload: Mapping[str, Any]) -> int:
     return 64 + sum([text_bytes(payload.get(name) or "") for name in _LONG])
 
 
+def said_bytes(payload: Mapping[str, Any]) -> int:
+    """What a delta, or a piece of a call, adds to what its answer holds."""
+    return text_bytes(payload.get("text") or payload.get("arguments") or "")
+
+
 class Draft(NamedTuple):
     """An event that has no number yet, because it is not stored yet.
 

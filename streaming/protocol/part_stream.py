@@ -5,8 +5,8 @@ from typing import Any
 
 from .allowance import ITEM_BYTES, Allowance, text_bytes
 from .clean_text import CleanText
-from .engine_output import EngineOutput
-from .events import REASONING, REFUSAL, TEXT, TOOL_CALL, size_bytes
+from .engine_output import EngineOutput, ToolFragment
+from .events import REASONING, REFUSAL, TEXT, TOOL_CALL
 from .marker_parser import MarkerParser, Part
 from .text_gate import TextGate
 from .tool_calls import ToolCalls
@@ -21,7 +21,8 @@ class PartStream:
     Stop strings are looked for in text only, and never across text of another kind. The output
     filter sees all that people read, one kind after the other, but no arguments of tool calls.
     With ``one_call`` the answer is over when a call is, or where another would begin. What the ``allowance`` does not
-    take ends it too.
+    take ends it too: of what an engine has told apart all that it says, shown or kept; of marked text, which has been
+    taken off, only what items cost beside.
     """
 
     def __init__(
@@ -67,10 +68,10 @@ class PartStream:
     def take(self, output: EngineOutput, text: str, looks_for_stops: bool) -> list[Piece]:
         """Take what an engine has told apart, and its clean text, in the order in which models write them."""
         self._looks_for_stops = looks_for_stops
-        self._take_text(REASONING, self._clean[REASONING].push(output.reasoning))
-        self._take_text(TEXT, text)
-        self._take_text(REFUSAL, self._clean[REFUSAL].push(output.refusal))
-        self._take_parts(Part(TOOL_CALL, fragment=fragment) for fragment in output.tool_calls)
+        self._take_text(REASONING, self._clean[REASONING].push(self._allowed(output.reasoning)))
+        self._take_text(TEXT, self._allowed(text))
+        self._take_text(REFUSAL, self._clean[REFUSAL].push(self._allowed(output.refusal)))
+        self._take_parts(Part(TOOL_CALL, fragment=fragment) for fragment in output.tool_calls if self._allows(fragment))
         return self._taken()
 
     def release(self, natural: bool) -> list[Piece]:
@@ -85,6 +86,13 @@ class PartStream:
         if natural and self.finish_reason is None:
             self._pieces += [(TOOL_CALL, payload) for payload in self._calls.complete_all()]
         return self._taken()
+
+    def _allowed(self, text: str) -> str:
+        return text if self._allowance.takes(text_bytes(text)) else ""
+
+    def _allows(self, fragment: ToolFragment) -> bool:
+        """Also where it shows nothing: a call that has no name yet keeps its arguments."""
+        return self._allowance.takes(text_bytes(fragment.arguments) + text_bytes(fragment.name or ""))
 
     def _taken(self) -> list[Piece]:
         pieces, self._pieces = self._pieces, []
@@ -103,7 +111,7 @@ class PartStream:
         self._turn_to(kind)
         if self.gate is not None:
             text = self.gate.push(text, kind == TEXT and self._looks_for_stops)
-        if text and self._allowance.takes(text_bytes(text)):
+        if text and not self._allowance.is_used_up:
             self._pieces.append((kind, {"text": text}))
 
     def _take_call(self, part: Part) -> None:
@@ -116,12 +124,14 @@ class PartStream:
         elif part.ends:
             payloads = self._calls.complete(part.fragment.index)
         else:
+            is_new = self._calls.is_new(part.fragment)
             payload = self._calls.take(part.fragment)
-            payloads = [payload] if payload and self._allows(payload) else []
+            payloads = [payload] if self._has_room(payload, is_new) and payload else []
         self._pieces += [(TOOL_CALL, payload) for payload in payloads]
 
-    def _allows(self, call: dict[str, Any]) -> bool:
-        return self._allowance.takes(size_bytes(call) + (ITEM_BYTES if "name" in call else 0))
+    def _has_room(self, piece: dict[str, Any] | None, is_new: bool) -> bool:
+        """For what a call costs beside its text: once, and its id in each event of it."""
+        return self._allowance.takes((ITEM_BYTES if is_new else 0) + (text_bytes(piece["call_id"]) if piece else 0))
 
     def _turn_to(self, kind: str) -> None:
         if kind != self._kind:

@@ -4,9 +4,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Unpack
 
-from .allowance import text_bytes
 from .detokenizer import Detokenizer
-from .events import DELTAS, TEXT, TOOL_CALL, Draft, Event
+from .events import DELTAS, TEXT, TOOL_CALL, Draft, Event, said_bytes
 from .markers import spelled
 from .response_stream import ResponseStream, written
 from .rounds import earlier, split
@@ -42,8 +41,7 @@ class RebuiltStream(ResponseStream):
                 self._ready.clear()
             else:
                 self._consume(event.token_count)
-                if self._parts is None and event.kind in DELTAS:
-                    self._allowance.takes(text_bytes(event.payload["text"]))
+                self._allowance.takes(said_bytes(event.payload))
             if has_all_ids:
                 paid = self._pay(owed, _weight(event) - paid)
             self._carried_ids.clear()

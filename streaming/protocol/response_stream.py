@@ -136,7 +136,7 @@ class ResponseStream:
     def _feed_text(self, text: str, token_count: int) -> str:
         if not self._consume(token_count):
             return ""
-        if self._parts is None and not self._allowance.takes(text_bytes(text)):
+        if not self._allowance.takes(text_bytes(text)):
             self.finish_reason = "length"
             return ""
         text = self._clean.push(text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from . import strict_json
-from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Event, calls_of, size_bytes
+from .events import DELTAS, TEXT, TOOL_CALL, TOOL_RESULT, Event, calls_of, said_bytes
 
 _SPOKEN = DELTAS | {TOOL_CALL}
 
@@ -20,7 +20,7 @@ class Earlier(NamedTuple):
     text: str = ""
     calls: int = 0
     call_ids: frozenset[str] = frozenset()
-    size_bytes: int = 0
+    said_bytes: int = 0
 
 
 NOTHING = Earlier()
@@ -87,8 +87,8 @@ def earlier(rounds: Sequence[Round]) -> Earlier:
     """What these have made together."""
     calls = [call["call_id"] for one in rounds for call in one.calls]
     tokens = sum(event.token_count for one in rounds for event in (*one.said, *one.results))
-    size = sum(size_bytes(event.payload) for one in rounds for event in one.said)
-    return Earlier(tokens, "".join(one.text for one in rounds), len(calls), frozenset(calls), size)
+    said = sum(said_bytes(event.payload) for one in rounds for event in one.said)
+    return Earlier(tokens, "".join(one.text for one in rounds), len(calls), frozenset(calls), said)
 
 
 def _as_turn(call: dict[str, Any]) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def gate_of(options: StreamOptions) -> TextGate | None:
 def allowance_of(options: StreamOptions, before: Earlier) -> Allowance:
     """What is left to an answer, ``before`` whose round so much was made."""
     most = options.get("max_bytes")
-    return Allowance(None if most is None else most - before.size_bytes)
+    return Allowance(None if most is None else most - before.said_bytes)
 
 
 def parts_of(options: StreamOptions, gate: TextGate | None, before: Earlier, allowance: Allowance) -> PartStream:

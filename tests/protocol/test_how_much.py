@@ -24,6 +24,7 @@ from streaming.protocol.events import (
     merge,
     size_bytes,
 )
+from streaming.protocol.markers import FORMATS
 from streaming.protocol.rebuilt_stream import RebuiltStream
 from streaming.protocol.response_stream import ResponseStream
 from streaming.protocol.sse_parser import SSEParser
@@ -104,6 +105,35 @@ def test_an_answer_without_end_ends_at_its_limit_whatever_it_is_made_of(say):
     # A call that was cut short is none.
     assert not any(call["complete"] for call in calls_of(drafts))
     assert stream.feed(say(0)) == []
+
+
+@pytest.mark.parametrize(
+    ("markers", "first", "more"),
+    [
+        ("none", EngineOutput(), calling(ToolFragment(0, "c", None, "1" * 100))),
+        ("none", EngineOutput(), calling(ToolFragment(0, None, None, "1" * 100))),
+        ("hermes", EngineOutput(text='<tool_call>{"name": "'), EngineOutput(text="f" * 100)),
+        ("llama3", EngineOutput(text='{"name": "f", "parameters": '), EngineOutput(text=" " * 100)),
+    ],
+)
+def test_what_is_kept_and_not_shown_has_the_same_limit(markers, first, more):
+    stream = ResponseStream(detokenizer=None, max_bytes=MAX_BYTES, markers=FORMATS[markers])
+    fed, drafts = 0, stream.feed(first)
+    while not stream.finished and fed < 2 * MAX_BYTES:
+        drafts += stream.feed(more)
+        fed += 100
+    assert (stream.finish_reason, drafts) == ("length", [])
+    assert MAX_BYTES - 4 * ITEM_BYTES < fed <= MAX_BYTES + 100
+    assert sum(size_bytes(draft.payload) for draft in stream.flush(natural=True)) <= MAX_BYTES
+
+
+def test_a_call_in_marked_text_counts_once():
+    said = f'<tool_call>{{"name": "f", "arguments": {{"a": "{"x" * (MAX_BYTES - 6 * ITEM_BYTES)}"}}}}</tool_call>'
+    stream = ResponseStream(detokenizer=None, max_bytes=MAX_BYTES, markers=FORMATS["hermes"])
+    for at in range(0, len(said), 1000):
+        stream.feed(EngineOutput(text=said[at : at + 1000], token_count=1))
+    stream.feed(EngineOutput(finish_reason="stop"))
+    assert (stream.finish_reason, [call["complete"] for call in stream.calls]) == ("tool_calls", [True])
 
 
 def test_an_answer_of_just_its_limit_is_whole():
