@@ -16,13 +16,13 @@ from django.db.models.functions import Now
 
 from . import clock
 
-#: Moments in a statement have fewer digits than those that were stored.
-ROUNDING = timedelta(minutes=1)
+#: A moment in a statement has fewer digits than one that was stored, and a standby's clock may be a little behind.
+TOLERANCE = timedelta(minutes=1)
 
 
 def unexpired() -> Q:
     """Which rows count. One that would count for longer than any does is of a clock that was set back."""
-    latest = Now() + timedelta(seconds=settings.SESSION_COOKIE_AGE) + ROUNDING
+    latest = Now() + timedelta(seconds=settings.SESSION_COOKIE_AGE) + TOLERANCE
     return Q(expire_date__gt=Now(), expire_date__lte=latest)
 
 
