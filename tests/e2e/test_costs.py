@@ -174,7 +174,7 @@ async def test_an_engine_that_floods_fifty_readers_who_take_nothing_fills_no_mem
         async with asyncio.timeout(60):
             while (row := crowd.row(first["id"]))["end_state"] is None:
                 most = max(most, Held.by(crowd).rss_bytes)
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # until the next look: nobody tells how much a process has
     # The engine never ends it; more than an answer may hold is not taken.
     assert (row["end_state"], row["end_reason"], len(row["output_text"])) == ("completed", "length", 2_000_000)
     assert max(most, Held.by(crowd).rss_bytes) - before.rss_bytes <= FLOOD_BYTES
